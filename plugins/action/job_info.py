@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Direct
 
 
 class ActionModule(Direct):
-    pass
+    spec = INFO_SPEC

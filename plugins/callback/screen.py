@@ -195,7 +195,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         self._show(rows)
 
     def _warned(self, host: str, result: Any) -> None:
-        self._show([Row(host, WARNING, text=str(warning)) for warning in result.get("warnings") or []])
+        self._show(results.warned(host, result))
 
 
 def _title(task: Any) -> str:

@@ -219,7 +219,8 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 

@@ -227,16 +227,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-
-ARGUMENT_SPEC = {
-    **RUN_ARGUMENTS,
-    "newest": {"type": "bool", "default": False},
-    "active": {"type": "bool", "default": False},
-    "limit": {"type": "int", "default": 0},
-    "single": {"type": "bool", "default": False},
-}
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -261,7 +253,7 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
 
 
 def main() -> None:
-    run_module(ARGUMENT_SPEC, logic, supports_check_mode=True)
+    run_module(INFO_SPEC, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

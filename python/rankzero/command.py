@@ -12,6 +12,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from rankzero import errors
+from rankzero.direct import looked
 from rankzero.options import parse, parser
 from rankzero.playbook import Played, play
 from rankzero.verbs import call_of
@@ -73,7 +74,10 @@ def _played(given: Namespace) -> int:
     as_json = getattr(given, "json", False)
     # stdout is reserved for the JSON document.
     call = call_of(given)
-    played = play(call, verbose=given.verbose, output=sys.stderr if as_json else None)
+    output = sys.stderr if as_json else None
+    played = None if given.verbose else looked(call, output)
+    if played is None:
+        played = play(call, verbose=given.verbose, output=output)
     code = played.exit_code()
     if code == errors.INTERRUPTED:
         commands = _commands_after(given, played, call.options)

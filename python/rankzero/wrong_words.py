@@ -8,8 +8,8 @@ from __future__ import annotations
 import shlex
 from collections.abc import Collection, Sequence
 
+from rankzero.library import importable
 from rankzero.options import VERBS
-from rankzero.sbatch.options import importable
 from rankzero.short_names import OTHER_NAMES
 from rankzero.verbs import JOB_FILE
 

@@ -48,8 +48,6 @@ OPENS_ITSELF = {
     "plugins/module_utils/watch/remote_poll.py state_of": "a folder through no link, whose files are not read",
     "plugins/plugin_utils/actions/checker.py _gather": "a file of the collection",
     "plugins/plugin_utils/actions/fetch.py _carry": "an archive in a temporary folder of its own",
-    "plugins/plugin_utils/actions/modules.py _code": "a file of the collection",
-    "plugins/plugin_utils/actions/modules.py _loader": "a file of the collection",
     "plugins/plugin_utils/actions/packages.py _supplied": "an archive in a temporary folder of its own",
     "plugins/plugin_utils/output/writer.py opened": "where links begin to matter, on the way to the results",
     "plugins/plugin_utils/page/render.py _file": "a file of the collection",

@@ -19,8 +19,8 @@ from tests.repository import bullet_list, files, syntax_tree
 #: Why all of a file may be read -> `file function`.
 READS_ALL = {
     "a file of the collection": (
-        "plugins/plugin_utils/actions/modules.py _code",
-        "plugins/plugin_utils/actions/modules.py _loader",
+        "plugins/plugin_utils/sources/carrier.py _code",
+        "plugins/plugin_utils/sources/carrier.py _loader",
         "plugins/plugin_utils/actions/checker.py _gather",
         "plugins/plugin_utils/jobs/prepare.py runtime_bundle",
         "plugins/plugin_utils/jobs/version.py collection_version",

@@ -4,7 +4,7 @@
 """Run a module of this collection from a copy of its code that an earlier call has left on the host.
 
 Ansible packs, sends, unpacks and compiles a module for every call. The text of this file is sent instead, on stdin with
-the call (plugin_utils/actions/modules.py). It loads the compiled code from one file, and stands in for Ansible's part:
+the call (plugin_utils/sources/carrier.py). It loads the compiled code from one file, and stands in for Ansible's part:
 the controller has checked the options already.
 
 The copy is in a folder of the user's cache that is named by the digest of the code. A folder or file that another user

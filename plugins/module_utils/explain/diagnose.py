@@ -44,7 +44,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, one_run
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import RUN_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
@@ -56,18 +55,6 @@ DIAGNOSIS = "diagnosis.json"
 MEMORY = ("cuda_oom",)
 # The families of what ends a job that stands still.
 ENDS = ("preempted_or_cancelled", "time_limit", "collective_timeout", "peer_lost")
-DIAGNOSIS_SPEC: dict[str, Any] = {
-    **RUN_ARGUMENTS,
-    "path": {"type": "path"},
-    "write": {"type": "bool", "default": True},
-    "processes": {"type": "int", "default": 0},
-    "stall_factor": {"type": "float", "default": STALL_FACTOR},
-    "stall_seconds": {"type": "float", "default": STALL_SECONDS},
-    "families": {"type": "list", "elements": "str", "default": []},
-    "x_families": {"type": "list", "elements": "dict", "default": []},
-    "x_paces": {"type": "list", "elements": "float", "default": []},
-    "code_roots": {"type": "list", "elements": "str"},
-}
 
 
 class _Logs(NamedTuple):

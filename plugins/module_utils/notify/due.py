@@ -199,7 +199,8 @@ def _proven(launch: LaunchReport) -> tuple[str, dict[str, Any]]:
 def _failed(slurm: Slurm, launch: LaunchReport) -> tuple[str, dict[str, Any]]:
     """The cause of a failure as the diagnosis finds it, or at least how the job ended."""
     # Only a failure needs the rules for all families.
-    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
+    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import diagnose
+    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 
     defaults = {name: option.get("default") for name, option in DIAGNOSIS_SPEC.items()}
     options = {**defaults, "run_dir": launch.run_dir, "write": False, "processes": 1}

@@ -43,6 +43,14 @@ RUN_ARGUMENTS: dict[str, Any] = {
     **STATE_ARGUMENTS,
 }
 
+INFO_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "newest": {"type": "bool", "default": False},
+    "active": {"type": "bool", "default": False},
+    "limit": {"type": "int", "default": 0},
+    "single": {"type": "bool", "default": False},
+}
+
 # doc fragment rankzero.slurm.wait
 WAIT_ARGUMENTS: dict[str, Any] = {
     "wait_timeout": {"type": "int", "default": 0},

@@ -9,7 +9,7 @@ import ast
 import functools
 import os
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ROOT
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import ROOT
 
 _PROGRAM = "artifact.outcome"
 

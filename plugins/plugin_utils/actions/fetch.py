@@ -34,7 +34,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
     Part,
     Round,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
     holdings,
@@ -46,6 +46,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import ShellAnswer
 
 # With become, the archive is sent as text in the command's output, which is kept in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024

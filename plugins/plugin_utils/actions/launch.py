@@ -43,7 +43,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer, Spec, call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import refuse_clusters
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
@@ -61,6 +61,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import ShellAnswer, Spec
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapshots import VARIABLE, Snapshots
 
 RELAUNCH = ("on_failure", "always", "never")
@@ -384,9 +385,7 @@ class LaunchAction(Action):
         for root in roots:
             match = re.fullmatch(r"(~|\$[A-Za-z_][A-Za-z0-9_]*|)(/.*|)", root)
             if not match:
-                raise RankzeroError(
-                    f"launch_cluster: the path {root!r} may begin with ~/ or $NAME/ only (not another user's ~name)"
-                )
+                raise RankzeroError(f"launch_cluster: the path {root!r} may begin with ~/ or $NAME/ only (no ~name)")
             start, rest = match.groups()
             # An unset name is an error: without it, $SCRATCH/rankzero would be /rankzero.
             expanded = '"$HOME"' if start == "~" else f'"${{{start[1:]}:?}}"' if start else ""

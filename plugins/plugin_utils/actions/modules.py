@@ -5,20 +5,14 @@
 
 from __future__ import annotations
 
-import base64
-import functools
-import json
-import os
 import re
 import shlex
 from collections.abc import Mapping
-from dataclasses import dataclass
 from typing import Any
 
 from ansible import constants as C
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
@@ -27,19 +21,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
-
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-# The controller's lab is no part of any module that runs through an action.
-_FOLDERS = ("module_utils", "modules")
-_LEFT_OUT = (os.path.join("module_utils", "lab"),)
-_PLUGINS = "ansible_collections.rankzero.slurm.plugins"
-# What Python executes: it reads the call, with the text of module_cache.py, from stdin.
-_BOOT = (
-    "import json,sys;c=json.load(sys.stdin);n={'__name__':'module_cache'};"
-    "exec(compile(c.pop('loader'),'module_cache.py','exec'),n);sys.exit(n['run'](c))"
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import (
+    Request,
+    ShellAnswer,
+    Spec,
+    carry,
+    paths_in,
 )
-
-Spec = Mapping[str, Mapping[str, Any]]
 
 
 def call_module(
@@ -104,12 +92,14 @@ class Direct(Action):
     _supports_check_mode = True
     _supports_async = True
     TRANSFERS_FILES = False
+    #: The module's argument spec, of one that runs from the host's copy of the code.
+    spec: Spec | None = None
 
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry."""
         super().run(tmp, task_vars)
         name = type(self).__module__.rpartition(".")[2]
-        return call_module(self, f"rankzero.slurm.{name}", self._task.args, task_vars, None)
+        return call_module(self, f"rankzero.slurm.{name}", self._task.args, task_vars, self.spec)
 
 
 def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str]] | None:
@@ -121,8 +111,7 @@ def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str
     done = validator.validate(dict(arguments))
     if done.error_messages:
         return None
-    paths = [name for name, option in spec.items() if "path" in (option.get("type"), option.get("elements"))]
-    return done.validated_parameters, [name for name in paths if done.validated_parameters.get(name) is not None]
+    return done.validated_parameters, paths_in(done.validated_parameters, spec)
 
 
 def _without_path(option: Mapping[str, Any]) -> dict[str, Any]:
@@ -146,76 +135,9 @@ def _cached(
     options = checked(arguments, spec)
     if options is None:
         return None
-    key, loader = _code()[0], _loader()
-    call = {
-        "loader": loader,
-        "key": key,
-        "module": module,
-        "options": options[0],
-        "paths": options[1],
-        "check_mode": bool(action._task.check_mode),
-    }
-    python = interpreter(action, variables)
-    command = f"{action._compute_environment_string()} {shlex.quote(python)} -I -S -c {shlex.quote(_BOOT)}".strip()
-    try:
-        text = json.dumps(call)
-    except TypeError:
-        return None
-    answer = record_of(ShellAnswer, action._low_level_execute_command(command, in_data=text.encode()))
-    if answer.rc == module_cache.MISSING and module_cache.STARTED not in answer.stdout:
-        text = json.dumps({**call, "archive": base64.b64encode(module_cache.packed(_code()[1])).decode()})
-        answer = record_of(ShellAnswer, action._low_level_execute_command(command, in_data=text.encode()))
-    return result_of(answer)
+    request = Request(module, *options, check_mode=bool(action._task.check_mode))
 
+    def send(command: str, data: bytes) -> ShellAnswer:
+        return record_of(ShellAnswer, action._low_level_execute_command(command, in_data=data))
 
-@dataclass(frozen=True)
-class ShellAnswer:
-    """What a command on the host has answered, as Ansible's actions run it."""
-
-    rc: int = 0
-    stdout: str = ""
-    stderr: str = ""
-
-
-def result_of(answer: ShellAnswer) -> ModuleResult | None:
-    """The result in the output of a call; None if the module has not run."""
-    lines = answer.stdout.splitlines()
-    if module_cache.STARTED not in lines:
-        return None
-    for line in reversed(lines[lines.index(module_cache.STARTED) + 1 :]):
-        if line.startswith("{"):
-            try:
-                result: ModuleResult = json.loads(line)
-            except ValueError:
-                break
-            return result
-    return {
-        "failed": True,
-        "msg": f"The module ended without a result (exit code {answer.rc}).",
-        "module_stdout": answer.stdout,
-        "module_stderr": answer.stderr,
-        "rc": answer.rc,
-    }
-
-
-@functools.cache
-def _loader() -> str:
-    with open(module_cache.__file__, encoding="utf-8") as stream:
-        return stream.read()
-
-
-@functools.cache
-def _code() -> tuple[str, dict[str, tuple[bool, str]]]:
-    """The digest of the code that modules are made of, and the code."""
-    sources: dict[str, tuple[bool, str]] = {}
-    for top in _FOLDERS:
-        for folder, names, files in os.walk(os.path.join(ROOT, top)):
-            relative = os.path.relpath(folder, ROOT)
-            names[:] = [name for name in names if os.path.join(relative, name) not in _LEFT_OUT]
-            for file in files:
-                if file.endswith(".py"):
-                    with open(os.path.join(folder, file), encoding="utf-8") as stream:
-                        text = stream.read()
-                    parts = relative.split(os.sep) + ([] if file == "__init__.py" else [file[: -len(".py")]])
-                    sources[".".join([_PLUGINS, *parts])] = (file == "__init__.py", text)
-    return module_cache.digest(sources), sources
+    return carry(request, interpreter(action, variables), send, action._compute_environment_string())

@@ -5,13 +5,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import FAILED, NOTE, OK, RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
+    FAILED,
+    NOTE,
+    OK,
+    RUNNING,
+    WARNING,
+    Row,
+)
 
 COLLECTION = "rankzero.slurm."
 #: Actions of this collection -> the name of their step.
@@ -76,6 +83,20 @@ def done(host: str, action: str, task: str, result: Parameters, seconds: float |
     if result.get("changed") or (seconds is not None and seconds >= LONG):
         return [Row(host, OK, text=task, right="" if seconds is None else f"{seconds:.1f} s")]
     return []
+
+
+def warned(host: str, result: Parameters) -> list[Row]:
+    """The rows of the warnings that came with a result."""
+    given = result.get("warnings")
+    return [Row(host, WARNING, text=str(warning)) for warning in given] if isinstance(given, Sequence) else []
+
+
+def rows_of_look(host: str, action: str, task: str, result: Parameters) -> list[Row]:
+    """The rows of a task that only looks, and of the next one, which shows its lines: where no playbook runs them."""
+    if result.get("failed"):
+        return [*warned(host, result), *failed(host, action, task, result)]
+    shown = done(host, "ansible.builtin.debug", "", {"msg": result.get("lines")}, None)
+    return [*warned(host, result), *done(host, action, task, result, None), *shown]
 
 
 def foretold(host: str, action: str, result: Parameters) -> list[Row]:

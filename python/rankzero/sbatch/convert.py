@@ -12,8 +12,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from rankzero.errors import RankzeroError
+from rankzero.library import importable
 from rankzero.sbatch.job import Job, Row
-from rankzero.sbatch.options import header, importable, launch_name, name_of
+from rankzero.sbatch.options import header, launch_name, name_of
 from rankzero.sbatch.recorder import OF_A_LOGIN, NoSandboxError, Script
 from rankzero.sbatch.secret_words import hidden, is_secret_name, secret_words, values_in, values_of
 from rankzero.sbatch.translate import translated

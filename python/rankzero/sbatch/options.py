@@ -9,11 +9,10 @@ import importlib
 import importlib.util
 import os
 import sys
-import types
 from collections.abc import Mapping
 from typing import Any
 
-from rankzero.playbook import collection_root
+from rankzero.library import collection, importable
 
 #: Options of which each further one adds to the ones before.
 ADDED = ("container-mounts",)
@@ -21,28 +20,8 @@ ADDED = ("container-mounts",)
 _OPTIONS = "ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options"
 
 
-def _collection() -> str:
-    """The folder of the collection: that of this installation, or the checkout."""
-    root = collection_root()
-    checkout = os.path.dirname(os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__)))))
-    return os.path.join(root, "ansible_collections", "rankzero", "slurm") if root else checkout
-
-
-def importable() -> None:
-    """Make the collection's own modules importable under their names, where Ansible is not started."""
-    parts = ["ansible_collections", "rankzero", "slurm"]
-    if ".".join(parts) in sys.modules:
-        return
-    if importlib.util.find_spec(parts[0]) and importlib.util.find_spec(".".join(parts[:2])):
-        return
-    for count in (1, 2, 3):
-        module = types.ModuleType(".".join(parts[:count]))
-        module.__path__ = [_collection()] if count == 3 else []
-        sys.modules[module.__name__] = module
-
-
 def _loaded() -> Any:
-    path = os.path.join(_collection(), "plugins", "module_utils", "spec", "sbatch", "reader.py")
+    path = os.path.join(collection(), "plugins", "module_utils", "spec", "sbatch", "reader.py")
     spec = importlib.util.spec_from_file_location("rankzero.sbatch.reader", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)

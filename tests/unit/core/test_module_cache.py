@@ -20,12 +20,13 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import arguments, module_cache
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import options
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric import result as fabric_result
 from ansible_collections.rankzero.slurm.plugins.module_utils.report import sweep_results
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import select
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import ShellAnswer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import carrier
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import ShellAnswer
 from tests.repository import ROOT
 
 TEXT = "#!/bin/bash\necho größe\n"
@@ -101,7 +102,7 @@ def test_the_code_is_sent_once_and_compiled_once(host: Host) -> None:
 
 def test_what_is_imported_is_not_looked_through_for_garbage(host: Host, monkeypatch: pytest.MonkeyPatch) -> None:
     told = "code=n['run'](c);import gc;sys.stderr.write(f'{gc.isenabled()} {gc.get_freeze_count()}');sys.exit(code)"
-    monkeypatch.setattr(modules, "_BOOT", modules._BOOT.replace("sys.exit(n['run'](c))", told))
+    monkeypatch.setattr(carrier, "_BOOT", carrier._BOOT.replace("sys.exit(n['run'](c))", told))
     host.call()
     enabled, frozen = host.said.split()
     assert enabled == "True" and int(frozen) > 1000
@@ -179,7 +180,7 @@ def test_old_copies_are_removed(host: Host) -> None:
         os.utime(parent / name, (then, then))
     parent.chmod(0o700)
     host.call()
-    assert {path.name for path in parent.iterdir()} - {"recent"} == {modules._code()[0]}
+    assert {path.name for path in parent.iterdir()} - {"recent"} == {carrier._code()[0]}
 
 
 @pytest.mark.parametrize(
@@ -212,11 +213,11 @@ def test_a_lost_connection_is_the_callers_affair(host: Host) -> None:
 
 
 def test_a_module_that_dies_is_not_run_again(host: Host) -> None:
-    result = modules.result_of(ShellAnswer(137, f"banner\n{module_cache.STARTED}\n", "Killed"))
+    result = carrier.result_of(ShellAnswer(137, f"banner\n{module_cache.STARTED}\n", "Killed"))
     assert result is not None and result["failed"] and result["module_stderr"] == "Killed"
     noise = f"welcome\n{module_cache.STARTED}\n" + json.dumps({"changed": True}) + "\nbye\n"
-    assert modules.result_of(ShellAnswer(0, noise)) == {"changed": True}
-    assert modules.result_of(ShellAnswer(1, json.dumps({"changed": True}))) is None
+    assert carrier.result_of(ShellAnswer(0, noise)) == {"changed": True}
+    assert carrier.result_of(ShellAnswer(1, json.dumps({"changed": True}))) is None
 
 
 def test_modules_use_only_what_the_stand_in_has() -> None:
@@ -232,13 +233,13 @@ def test_modules_use_only_what_the_stand_in_has() -> None:
 def test_no_path_is_below_the_top_of_a_spec() -> None:
     """Only the top is expanded on the host."""
     specs = [spec for name, spec in vars(arguments).items() if name.isupper() and isinstance(spec, dict)]
-    specs += [select.WAIT_SPEC, select.LOGS_SPEC, select.PULL_SPEC, diagnose.DIAGNOSIS_SPEC]
+    specs += [select.WAIT_SPEC, select.LOGS_SPEC, select.PULL_SPEC, options.DIAGNOSIS_SPEC]
     specs += [sweep_results.ACTION_ARGUMENTS, fabric_result.ACTION_ARGUMENTS]
     assert not [option for spec in specs for option in spec.values() if "'type': 'path'" in str(option.get("options"))]
 
 
 def test_the_archive_is_what_the_digest_names() -> None:
-    key, sources = modules._code()
+    key, sources = carrier._code()
     assert module_cache.digest(module_cache.unpacked(module_cache.packed(sources))) == key
     assert len(base64.b64encode(module_cache.packed(sources))) < 1_200_000
     assert not [name for name in sources if ".module_utils.lab" in name]

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.notify import due
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
 from ansible_collections.rankzero.slurm.plugins.modules import job_info
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations as ci_annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
@@ -53,7 +54,7 @@ def places(root: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict
         {"inventory_hostname": "lab"}, {"name": "gpt", "run_dir": str(run)}, launch.as_dict(), {}, {"diagnosis": why}
     )
     monkeypatch.setattr(job_info, "Slurm", slurm.slurm)
-    given = {name: option.get("default") for name, option in job_info.ARGUMENT_SPEC.items()}
+    given = {name: option.get("default") for name, option in INFO_SPEC.items()}
     listed = job_info.logic(SimpleNamespace(params={**given, "state_root": str(root)}))
     seen = found(root, "gpt")
     message, _facts = due._failed(slurm.slurm(), launch)
@@ -101,7 +102,7 @@ def test_a_diagnosis_of_an_earlier_attempt_is_not_shown(tmp_path: Path, monkeypa
     _shown, why = places(tmp_path, run.path, monkeypatch)
     run.numbered(1).started(1).ended(1, "it ended again", number=1)
     listed = job_info.logic(SimpleNamespace(params={
-        **{name: option.get("default") for name, option in job_info.ARGUMENT_SPEC.items()}, "state_root": str(tmp_path)
+        **{name: option.get("default") for name, option in INFO_SPEC.items()}, "state_root": str(tmp_path)
     }))  # fmt: skip
     assert "it ended again" in listed["launches"][0]["message"]
     assert why["what"] not in listed["launches"][0]["message"]

@@ -15,7 +15,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SlurmUnavailable
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster as reconcile
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import results
