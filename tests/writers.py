@@ -152,7 +152,8 @@ class Run:
         job.started, job.launched, job.nodes = (int(time.time()) if at is None else at), launched or 0, list(nodes)
         for name, processes in (roles or {}).items():
             first = sum(role.ranks for role in job.roles)
-            job.roles.append(state.Role(name, [], {}, 1, processes, processes, first))
+            hosts = [f"10.0.0.1:{20000 + first + number}" for number in range(processes)]
+            job.roles.append(state.Role(name, [], {}, 1, processes, processes, first, hosts=hosts))
         decide = job.roles[0].ranks if job.roles else len(nodes)
         job.export("RANKZERO_WORLD_SIZE", decide if ranks is None else ranks)
         attempt.record(job)
@@ -168,8 +169,11 @@ class Run:
         began: float | None = None,
         at: float | None = None,
         job_id: str | None = None,
+        role: str = "",
     ) -> Run:
-        """Write outcome.json of an attempt, `by` how it ended. The contract judges the artifact."""
+        """Write outcome.json of an attempt, `by` how it ended. `role`: the one that ended it, which does not decide.
+        The contract judges the artifact.
+        """
         now = time.time() if at is None else at
         self.begun(number)
         if not (self.path / "contract.json").exists():
@@ -178,7 +182,7 @@ class Run:
         given = SimpleNamespace(
             run_dir=str(self.path), job_id=job.id, attempt=number, started=now - 80.0 if began is None else began,
             ended_by=by, exit_code=exit_code, message=message, key=self.path.parent.name, generation=job.generation,
-            file="outcome.json", guard=0,
+            file="outcome.json", guard=0, role=role,
         )  # fmt: skip
         clock = mock.patch.object(outcome, "time", SimpleNamespace(**{**vars(time), "time": lambda: now}))
         with clock, contextlib.redirect_stdout(io.StringIO()):

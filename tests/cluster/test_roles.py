@@ -83,6 +83,10 @@ def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> 
     # The other role's processes are no ranks of the world.
     checklist = read_json(programs.run_dir(launch) / "diagnosis.json")["checklist"]
     assert {row["question"]: row["ok"] for row in checklist if "world" in row["question"]} == {"world size": True}
+    # Nor is what the job does to them, once the role has ended, a cause.
+    assert outcome["role"] == "server"
+    diagnosis = read_json(programs.run_dir(launch) / "diagnosis.json")
+    assert diagnosis["family"] == "launcher" and "memory" not in str(diagnosis["chain"]), diagnosis
     programs.ended(launch["job_id"])
     nothing_left(programs, launch)
 

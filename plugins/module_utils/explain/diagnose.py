@@ -32,7 +32,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
     Signature,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain import evidence, job_sizes, rank_stacks
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain import (
+    evidence,
+    job_sizes,
+    rank_stacks,
+    role_logs,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport, screen
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, rank_of, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
@@ -119,7 +124,9 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     )
     ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"), run.shown().at)
     nodes = {name.partition(".")[0] for name in launch.nodes}
+    roles = role_logs.roles_of(run.started() or {})
     for log in logs_scan.logs:
+        role_logs.without_numbers_of_others(log, roles)
         # In a log that ranks share, the line names the rank, and the file its node.
         rank = rank_of(log.file)
         node = ranks[rank].host if rank is not None else node_of(log.file)
@@ -188,7 +195,8 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
             slow = slow or (slowdown.Slowdown(request.paces[0], request.paces[1]) if len(request.paces) == 2 else None)
             count, odd = len(started.get("nodes") or []), monitor.odd_nodes(nodes)
             facts.update(_slowness(run, launch.attempt, slow, count, odd))
-    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall)
+    roles = role_logs.roles_of(started)
+    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall, roles=roles)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
 
@@ -272,6 +280,7 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch.success:
+        role_logs.only_of(scanned.logs, role_logs.roles_of(run.started() or {}), _ended_by(launch))
         testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
         scanned.logs += testimony.logs
         testimony.facts.update(_of_hang(run, launch, logs))
@@ -283,7 +292,9 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     answers = checklist.answers(ranks, world=started.get("world_size"), proven=launch.success)
     reading = Reading(Limits(request.stall_factor, request.stall_seconds))
     hours = ledger_of(run, launch, request.now, slurm, reading)
-    diagnosis_report = DiagnosisReport(diagnosis, answers, launch, testimony.facts, ledger=hours)
+    diagnosis_report = DiagnosisReport(
+        diagnosis, answers, launch, testimony.facts, ledger=hours, roles=role_logs.roles_of(started)
+    )
     changed = False
     # Never write into a run directory of another user.
     write = request.write and not run.foreign
@@ -293,6 +304,11 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
         text = json.dumps(document, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
     return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+
+
+def _ended_by(launch: LaunchReport) -> str:
+    """The role that has ended a launch in the place of the deciding one; "" where none has."""
+    return str((launch.outcome or {}).get("role") or "")
 
 
 def _rank_logs(scanned: scan.Scan) -> dict[int, str]:

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import Verdict, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.role_logs import RoleRanks, process_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger
@@ -50,7 +51,7 @@ class DiagnosisReport:
     """`launch`: None where only logs were read. `stall`: the stall of a running job. `facts`: evidence besides logs.
 
     `facts` maps each source to its data as JSON (explain/evidence.py). `ledger`: what the hours of an ended launch went
-    to.
+    to. `roles`: of a launch with several programs.
     """
 
     diagnosis: Diagnosis
@@ -60,6 +61,7 @@ class DiagnosisReport:
     running: bool = False
     stall: Stall | None = None
     ledger: Ledger | None = None
+    roles: Sequence[RoleRanks] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -97,7 +99,7 @@ def screen(report: DiagnosisReport, story: str = "") -> list[str]:
     lines = running[:RUNNING_LINES] + _row(
         "cause", f"{diagnosis.what} ({diagnosis.family}, confidence {diagnosis.confidence})", 2
     )
-    lines += _row("where", _where(diagnosis), 2)
+    lines += _row("where", _where(diagnosis, report.roles), 2)
     lines += _row("evidence", f"{root.file}:{root.line}  {root.text}", 3)
     for event in diagnosis.evidence[1:SHOWN]:
         lines += _row("", f"{event.file}:{event.line}  {event.text}", 1)
@@ -173,14 +175,15 @@ def _unread(diagnosis: Diagnosis) -> list[str]:
     return _row("not read", f"{unread[0].file}: {unread[0].why}{more}", 1)
 
 
-def _where(diagnosis: Diagnosis) -> str:
+def _where(diagnosis: Diagnosis, roles: Sequence[RoleRanks]) -> str:
     ranks, nodes = diagnosis.ranks, diagnosis.nodes
     words = []
     if ranks:
         more = f" and {len(ranks) - NAMED} more" if len(ranks) > NAMED else ""
-        words.append(f"rank{'s' if len(ranks) > 1 else ''} {', '.join(map(str, ranks[:NAMED]))}{more}")
+        kind = "" if roles else "ranks " if len(ranks) > 1 else "rank "
+        words.append(f"{kind}{', '.join(process_name(roles, rank) for rank in ranks[:NAMED])}{more}")
     if nodes:
         words.append(f"on {', '.join(nodes[:NAMED])}")
     if len(ranks) > 1 and diagnosis.root and diagnosis.root.rank is not None:
-        words.append(f"(first rank {diagnosis.root.rank})")
+        words.append(f"(first {'' if roles else 'rank '}{process_name(roles, diagnosis.root.rank)})")
     return " ".join(words)

@@ -234,6 +234,9 @@ def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, re
 
 
 def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch: LaunchReport) -> None:
+    if (launch.outcome or {}).get("role"):
+        # The job itself has ended the steps of the other roles.
+        ends = [end for end in ends if end.state != "CANCELLED"]
     end = step_usage.worst(ends)
     if end is None:
         return

@@ -33,7 +33,10 @@ class Event(_Line, total=False):
 
 
 class Started(TypedDict, total=False):
-    """What the batch script wrote when an attempt began (started.json). `launched`: when its ranks were started."""
+    """What the batch script wrote when an attempt began (started.json). `launched`: when its ranks were started.
+    `roles`: of each, the deciding one first, its name, the number of its first rank, its nodes, and HOST:PORT of each
+    of its processes.
+    """
 
     attempt: int
     job_id: str | None
@@ -42,12 +45,14 @@ class Started(TypedDict, total=False):
     nodes: list[str] | None
     world_size: int | None
     seed: int | None
+    roles: list[dict[str, Any]]
 
 
 class Outcome(TypedDict, total=False):
     """The outcome of an attempt (outcome.json).
 
-    `time` is its end and `started` its beginning, in epoch seconds. `unfit_nodes`: node -> reason. `trackers`: where
+    `time` is its end and `started` its beginning, in epoch seconds. `role`: the one that has ended the launch, where it
+    is not the one that decides. `unfit_nodes`: node -> reason. `trackers`: where
     the launch is found in its trackers.
     """
 
@@ -60,6 +65,7 @@ class Outcome(TypedDict, total=False):
     time: float | None
     started: float | None
     artifact: dict[str, Any] | None
+    role: str
     unfit_nodes: dict[str, str] | None
     nodes: list[str] | None
     world_size: int | None

@@ -328,7 +328,7 @@ def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
         first_code, first = first_to_end(arguments.run_dir, arguments.job_id, arguments.attempt)
         program_code = first_code or program_code
     success, exit_code, message = verdict(arguments.ended_by, program_code, report, arguments.message)
-    message = role if role and not success else message + first
+    message = arguments.message if role and not success else message + first
     outcome = {
         "job_id": arguments.job_id,
         "attempt": arguments.attempt,
@@ -339,6 +339,7 @@ def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
         "artifact": report,
         "success": success,
         "message": message,
+        **({"role": role} if role and not success else {}),
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
         # True, false, or null where it is not known.
         "together": together.seen(arguments.run_dir),

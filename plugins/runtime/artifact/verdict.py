@@ -36,7 +36,7 @@ def write(job: Job, ended_by: str, exit_code: int, message: str, file: str = "ou
         # After the last word the script is to end soon.
         guard=os.getpid() if file == "outcome.json" else 0,
         env=job.env,
-        role=job.failed_role if ended_by == PROGRAM else "",
+        role=job.failed_role.name if job.failed_role and ended_by == PROGRAM else "",
     )
     code = int(outcome.finish(arguments))
     # After a signal or a requeue another attempt may follow, so nothing is final.

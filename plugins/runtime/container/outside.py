@@ -94,7 +94,7 @@ def prove(job: Job) -> None:
     if step.ended_by != PROGRAM:
         return
     if job.failed_role:
-        _blame(job, log)
+        _blame(job, job.failed_role, log)
         return
     runtime, ranks = _runtime(job, job.roles[0] if job.roles else None), range(count)
     if not runtime:
@@ -121,13 +121,11 @@ def _runtime(job: Job, role: Role | None) -> str:
     return (role.env.get("RANKZERO_CONTAINER") if role else "") or job.get("RANKZERO_CONTAINER")
 
 
-def _blame(job: Job, log: str) -> None:
-    """Say of a role that has ended the launch that it did not even start in its container, where that is so."""
-    failed, *_others = (role for role in job.roles if job.failed_role.startswith(f"role {role.name} "))
+def _blame(job: Job, failed: Role, log: str) -> None:
+    """Say of the role that has ended the launch that it did not even start in its container, where that is so."""
     runtime = _runtime(job, failed)
     if runtime and not logged(job, range(failed.first_rank, failed.first_rank + failed.ranks)):
-        job.failed_role = f"role {failed.name} did not start in its container: {failure(job, runtime, log)}"
-        job.step.message = job.failed_role
+        job.step.message = f"role {failed.name} did not start in its container: {failure(job, runtime, log)}"
 
 
 def failure(job: Job, runtime: str, log: str) -> str:

@@ -142,9 +142,10 @@ class Job:
     changed: dict[str, str | None] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)
     step: Step = field(default_factory=Step)
-    # The programs of a launch with several, the deciding one first; and why one of the others has ended the launch.
+    # The programs of a launch with several, the deciding one first; and which of the others has ended the launch.
     roles: list[Role] = field(default_factory=list)
-    failed_role: str = ""
+    failed_role: Role | None = None
+    failed_why: str = ""
     failed_with: int = 0
     ends: Ends = field(default_factory=Ends)
     preflight: Preflight = field(default_factory=Preflight)

@@ -132,7 +132,7 @@ def begin(job: Job, heed: Callable[[Job], None]) -> bool:
     for role in job.roles:
         role.ready, role.over, role.restarts, role.watcher = False, False, 0, 0
         role.step, role.ended_at, role.ready_by = Step(), None, None
-    job.failed_role = ""
+    job.failed_role, job.failed_why = None, ""
     while True:
         check_roles(job)
         heed(job)
@@ -239,8 +239,8 @@ def _log_of(job: Job, role: Role, rank: int) -> str:
 
 def _fail(job: Job, role: Role, code: int, what: str) -> None:
     """A role ends the launch."""
-    job.failed_role, job.failed_with = f"role {role.name} {what}", code
-    log_line(job.failed_role)
+    job.failed_role, job.failed_why, job.failed_with = role, f"role {role.name} {what}", code
+    log_line(job.failed_why)
     processes.send_signal(job.step.process)
     job.step.kill_at = processes.after(END_SECONDS)
 
@@ -269,6 +269,6 @@ def end(job: Job) -> None:
             processes.wait(process, 2)
     if not job.failed_role or job.step.ended_by != PROGRAM:
         return
-    job.step.exit_code, job.step.message = job.failed_with, job.failed_role
+    job.step.exit_code, job.step.message = job.failed_with, job.failed_why
     if verdict.proven(job):
         job.step.ended_by = ARTIFACT
