@@ -9,7 +9,8 @@ A launch stalls here after three seconds without a step instead of a minute. Pri
 import json
 import sys
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import DIAGNOSIS_SPEC, diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnose import diagnose
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 options = {name: about.get("default") for name, about in DIAGNOSIS_SPEC.items()}
