@@ -104,7 +104,7 @@ def test_a_launch_names_the_image_before_it_is_built(project: Path, runtime: str
     assert f"{ref['path']}/{file}" in made.files["job.sbatch"]
     # Around the container, and not in it; and no wish whose absence would be a mistake.
     assert ref["path"] not in [one.source for one in made.plan.container.mounts]
-    assert made.sent()["container"]["image"] == "" and made.sent()["places"]["sources"] == []
+    assert made.sent()["containers"][0]["image"] == "" and made.sent()["places"]["sources"] == []
     assert f"image {ref['key'][:12]}" in made.lines
     record = json.loads(made.files["launch.json"])
     assert record["spec"]["container"]["build"]["containerfile"] == str(project / "images")
