@@ -117,10 +117,10 @@ class Stall:
         """For people: how long there was no step, which ranks are behind and which nodes' GPUs are idle."""
         if self.median is None:
             since = "no step yet" if self.step is None else f"no step after step {self.step}"
-            return f"{since}, and no line in any log for {self.age:.0f} s"
-        text = (
-            f"no step for {self.age:.0f} s, {self.age / self.median:.0f} times the median step of {self.median:.3g} s"
-        )
+            text = f"{since}, and no line in any log for {self.age:.0f} s"
+        else:
+            times = f"{self.age / self.median:.0f} times the median step of {self.median:.3g} s"
+            text = f"no step for {self.age:.0f} s, {times}"
         if self.behind:
             text += f"; behind: rank{'s' if len(self.behind) > 1 else ''} {_few(self.behind)}"
         if self.nodes:
@@ -325,14 +325,16 @@ def from_the_end(text: str) -> Iterator[str]:
 def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor: float) -> Stall | None:
     """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
+    Where no line gives a time, the average since the start counts: it is longer than a step.
     Ranks are behind if their newest step is older. If none is older and some ranks log no steps, the ranks
     behind are those that wrote nothing since.
     """
     steps = {rank: facts.progress for rank, facts in ranks.items() if facts.progress}
     known = [progress.seconds for progress in steps.values() if progress.seconds]
-    if not known:
+    usual = known or [progress.average for progress in steps.values() if progress.average]
+    if not usual:
         return None
-    median, newest = statistics.median(known), max(steps.values(), key=lambda progress: (progress.step, progress.at))
+    median, newest = statistics.median(usual), max(steps.values(), key=lambda progress: (progress.step, progress.at))
     age = now - max(progress.at for progress in steps.values())
     if age < max(floor, factor * median):
         return None
@@ -342,7 +344,7 @@ def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor:
         quiet = newest.at - max(factor * median, floor)
         behind = tuple(rank for rank, log in sorted(ranks.items()) if rank not in steps and 0 < log.modified < quiet)
         behind = behind if len(behind) <= len(ranks) / 2 else ()
-    return Stall(age, median, newest.step, behind)
+    return Stall(age, median if known else None, newest.step, behind)
 
 
 def answers(

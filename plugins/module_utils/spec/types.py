@@ -16,8 +16,10 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import nearest as nearest
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion as suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import likeness
+
+#: What a mistake is answered with, under the name of this module as well: whoever reads a spec has that.
+nearest, suggestion = likeness.nearest, likeness.suggestion
 
 Parse = Callable[[Any], Any]
 # Says what is wrong between the values of a map that are right by themselves, as the ends of sentences.
