@@ -115,10 +115,9 @@ class Stall:
     @property
     def sentence(self) -> str:
         """For people: how long there was no step, which ranks are behind and which nodes' GPUs are idle."""
-        if self.median is None:
-            since = "no step yet" if self.step is None else f"no step after step {self.step}"
-            text = f"{since}, and no line in any log for {self.age:.0f} s"
-        else:
+        since = "no step yet" if self.step is None else f"no step after step {self.step}"
+        text = f"{since}, and no line in any log for {self.age:.0f} s"
+        if self.median is not None:
             times = f"{self.age / self.median:.0f} times the median step of {self.median:.3g} s"
             text = f"no step for {self.age:.0f} s, {times}"
         if self.behind:
