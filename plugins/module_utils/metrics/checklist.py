@@ -325,8 +325,7 @@ def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor:
     """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
     Where no line gives a time, the average since the start counts: it is longer than a step.
-    Ranks are behind if their newest step is older. If none is older and some ranks log no steps, the ranks
-    behind are those that wrote nothing since.
+    Ranks are behind whose newest step is older; if there are none, those that log no steps and wrote nothing since.
     """
     steps = {rank: facts.progress for rank, facts in ranks.items() if facts.progress}
     known = [progress.seconds for progress in steps.values() if progress.seconds]
