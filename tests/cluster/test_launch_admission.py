@@ -83,7 +83,7 @@ REFUSED: dict[str, tuple[dict[str, Any], tuple[str, ...]]] = {
     "group": ({"partition": "staff"}, ("resources.partition: staff is for the groups adm; nobody is in ",)),
     "account": (
         {"account": "phisics"},
-        ("'phisics' is not an account of nobody here; did you mean 'physics'? Yours: busy, ml, physics, small.",),
+        ("'phisics' is not an account of nobody here; did you mean physics? Yours: busy, ml, physics, small.",),
     ),
     "qos": (
         {"account": "physics", "qos": "high"},

@@ -77,7 +77,7 @@ CASES = {
     "no-nodes": Case(("resources.nodes: must be a whole number of at least 1, not 0",), {"resources": {"nodes": 0}}),
     "nine-of-eight": Case(("resources.nodes: 9 asked, partition batch has 8.",), {"resources": {"nodes": 9}}),
     "unknown-partition": Case(
-        ("resources.partition: 'bacth' is not a partition", "did you mean 'batch'?", "batch, short"),
+        ("resources.partition: 'bacth' is not a partition", "did you mean batch?", "batch, short"),
         {"resources": {"partition": "bacth"}},
     ),
     "too-long": Case(
