@@ -94,7 +94,7 @@ class BothWays:
         expected = noted(self.site.host_path(inside) / script.noted, own, script.random)
         work = f"{inside}.launched" if script.in_place else f"{launch['run_dir']}/work"
         names = {work: "FOLDER", launch["run_dir"]: "SPOOL", str(launch["job_id"]): "JOB"}
-        actual = noted(self.site.host_path(work) / script.noted, {inside: "FOLDER", **names}, script.random)
+        actual = noted(self.site.host_path(work) / script.noted, {**names, inside: "FOLDER"}, script.random)
         wrong = [line for line in differences(expected, actual) if not re.search(script.meant, line)]
         if wrong:
             said = self.site.run_dir(launch) / "logs" / "0" / "rank-0000.log"

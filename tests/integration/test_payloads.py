@@ -24,7 +24,7 @@ PLAY = [
     {
         "hosts": "localhost",
         "gather_facts": False,
-        "tasks": [{"rankzero.slurm.job_info": {"run_dir": "/nowhere"}}],
+        "tasks": [{"rankzero.slurm.job_cancel": {"run_dir": "/nowhere"}}],
     }
 ]
 
@@ -53,7 +53,7 @@ def test_an_edited_library_is_packed_anew(tmp_path: Path, exported_collection: P
         return done.stdout + done.stderr
 
     assert "is not a run directory" in play()
-    (payload,) = kept.glob("*/*.job_info-*")
+    (payload,) = kept.glob("*/*.job_cancel-*")
     payload.write_bytes(b"broken")
     assert "is not a run directory" not in play(), "the second run has packed again"
     library = exported_collection / LIBRARY
@@ -72,10 +72,11 @@ def test_an_interrupted_module_leaves_nothing_in_tmp(tmp_path: Path, number: sig
     for folder in folders.values():
         folder.mkdir()
     asked = tmp_path / "asked"
-    program = folders["bin"] / "squeue"
-    program.write_text(f"#!/bin/sh\n: > {asked}\nexec sleep {SECONDS}\n")
-    program.chmod(0o755)
-    job = [{"hosts": "localhost", "gather_facts": False, "tasks": [{"rankzero.slurm.job_info": {"job_id": "7"}}]}]
+    for name in ("scontrol", "sinfo"):
+        program = folders["bin"] / name
+        program.write_text(f"#!/bin/sh\n: > {asked}\nexec sleep {SECONDS}\n")
+        program.chmod(0o755)
+    job = [{"hosts": "localhost", "gather_facts": False, "tasks": [{"rankzero.slurm.cluster_info": {}}]}]
     (tmp_path / "play.yml").write_text(json.dumps(job))
     words = ["-i", "localhost,", "-c", "local", "-e", f"ansible_python_interpreter={sys.executable}", "play.yml"]
     environment = {
