@@ -60,6 +60,30 @@ def test_a_real_mpirun_starts_the_ranks_of_all_nodes(site: Site, tools: Path, la
     assert listed == [f"{ranks[0]['host']} slots=2", f"{ranks[2]['host']} slots=2"]
 
 
+def test_a_role_is_started_by_mpirun_on_its_own_nodes(site: Site, tools: Path, lab: LabCluster) -> None:
+    try:
+        lines = openmpi.install(tools, f"{lab.shared_inside}/openmpi")
+    except Unavailable as reason:
+        pytest.skip(f"no Open MPI here: {reason}")
+    shutil.copy(COUNT, site.folder / "code")
+    waits = {"command": ["sleep", "600"], "nodes": 2}
+    counts = {"command": ["count.py"], "nodes": 2, "launcher": {"kind": "mpirun", "ranks_per_node": 2}}
+    job = site.job(
+        [],
+        roles={"trainer": counts, "server": waits},
+        artifact={"require": {"ranks": {"eq": 4}, "nodes": {"eq": 2}}},
+        resources={"memory": "1G", "time": "00:10:00"},
+        setup={"commands": lines},
+    )
+    del job["command"]
+    run = site.run_dir(site.launch(job, wait=True))
+    trainer, _server = json.loads((run / "started.json").read_text(encoding="utf-8"))["roles"]
+    listed = (run / "hosts.0.trainer").read_text(encoding="ascii").splitlines()
+    assert listed == [f"{node} slots=2" for node in trainer["nodes"]]
+    ranks = [json.loads(path.read_text(encoding="utf-8")) for path in sorted((run / "work").glob("rank-*.json"))]
+    assert [rank["host"] for rank in ranks] == [node for node in trainer["nodes"] for _rank in range(2)]
+
+
 def test_without_a_launcher_the_program_runs_once_on_the_first_of_its_nodes(site: Site) -> None:
     run, ranks = counted(site, launcher={"kind": "none"}, resources={"nodes": 2, "time": "00:10:00"})
     (rank,) = ranks

@@ -43,8 +43,9 @@ def launch(job: Job, words: Sequence[str]) -> None:
     words = slurm.with_cpus(job, words)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
-        if any("{RANKZERO_HOSTFILE}" in word for word in words):
-            attempt.list_hosts(job)
+        if attempt.HOSTFILE in " ".join(words) and not job.roles:
+            hosts = attempt.list_hosts(job, job.nodes, job.number("RANKZERO_RANKS_PER_NODE"))
+            job.export("RANKZERO_HOSTFILE", hosts)
         collectors = collect_steps.begin(job)
         step.run(job, words)
         collect_steps.finish(job, collectors)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from artifact import verdict
 from core.state import Job
 from rank import roles
-from start import ports, rendezvous
+from start import attempt, ports, rendezvous
 
 # Each process has its own port, counted from the first one (rank.sh).
 MOST_PORTS = 1000
@@ -49,6 +49,8 @@ def lay_out(job: Job) -> None:
             RANKZERO_NODELIST=",".join(role.nodes),
             RANKZERO_MASTER_ADDR=address[role.nodes[0]],
         )
+        if attempt.HOSTFILE in " ".join(role.words):
+            role.env["RANKZERO_HOSTFILE"] = attempt.list_hosts(job, role.nodes, role.per_node, role.name)
         if number:
             # Two roles may meet on the same node.
             role.env["RANKZERO_MASTER_PORT"] = str(first + own + number - 1)

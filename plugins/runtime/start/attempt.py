@@ -16,6 +16,9 @@ from core.log import log_line, publish, publish_json
 from core.state import Ended, Job, Role
 from start import claim, ports, rendezvous
 
+# In a word of a launcher: the file of its hosts.
+HOSTFILE = "{RANKZERO_HOSTFILE}"
+
 
 def begin(job: Job) -> None:
     """All that comes before the site's set-up. Ends the script where nothing is to be run."""
@@ -198,15 +201,17 @@ def choose(job: Job, nodes: Sequence[str]) -> None:
     job.export("RANKZERO_NODELIST", ",".join(nodes))
 
 
-def list_hosts(job: Job) -> None:
-    """Write the nodes of this attempt with the number of their ranks, as mpirun and DeepSpeed read them."""
-    path, slots = job.path(f"hosts.{job.attempt}"), job.number("RANKZERO_RANKS_PER_NODE")
+def list_hosts(job: Job, nodes: Sequence[str], slots: int, role: str = "") -> str:
+    """Write the nodes of this attempt, or of a role in it, with the number of their ranks, as mpirun and DeepSpeed read
+    them; the file.
+    """
+    path = job.path(f"hosts.{job.attempt}{f'.{role}' if role else ''}")
     try:
         with open(path, "w", encoding="ascii") as stream:
-            stream.writelines(f"{node} slots={slots}\n" for node in job.nodes)
+            stream.writelines(f"{node} slots={slots}\n" for node in nodes)
     except OSError:
         verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
-    job.export("RANKZERO_HOSTFILE", path)
+    return path
 
 
 def listen(job: Job, free: Sequence[int]) -> None:

@@ -201,7 +201,6 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("roles.rollout.partition", "x")], "roles.rollout.partition: is of the whole launch"),
         ([("roles.rollout.command", None)], "roles.rollout.command: is required"),
         ([("roles.rollout.launcher.kind", "srum")], "roles.rollout.launcher.kind: must be one of srun"),
-        ([("roles.rollout.launcher.kind", "mpirun")], "roles.rollout.launcher: mpirun needs a file of hosts"),
         ([("roles.Rollout", {"command": ["x"]})], "must be the name of a role: small letters"),
         ([("roles.group", {"command": ["x"]})], "roles: key group is a name that the job has itself"),
         ([("roles.rollout", ["x"])], "rollout must be a map of keys"),

@@ -11,7 +11,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base i
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import PORT, named_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import starters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
 
@@ -40,14 +39,6 @@ class Roles(Aspect):
             if role.keys.ready and role.keys.ready.way == "http" and not listens:
                 sentence = f"{here}.ready: asks the port of each process, which the command does not get; write {PORT}"
                 yield [f"{here}.ready", here], f"{sentence} where the program takes its port"
-            kinds = {row.kind: row for row in starters(settings.launchers)}
-            row = kinds.get(role.spec.launcher.kind)
-            if row and any("{hostfile}" in word for word in row.command):
-                listed = ", ".join(kind for kind, other in kinds.items() if "{hostfile}" not in " ".join(other.command))
-                yield (
-                    [f"{here}.launcher", here],
-                    f"{here}.launcher: {row.kind} needs a file of hosts, which no role has; use one of {listed}",
-                )
         yield from _cycles(roles)
         yield from _not_with_roles(spec)
 
