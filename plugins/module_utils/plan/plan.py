@@ -94,9 +94,8 @@ class Plan:
 
     @property
     def containers(self) -> tuple[Entry, ...]:
-        """The containers of all programs, each once."""
-        given = [role.container for role in self.roles] or [self.container]
-        return tuple(made for number, made in enumerate(given) if made is not None and made not in given[:number])
+        """The containers of all programs that run in one."""
+        return tuple(filter(None, [role.container for role in self.roles] or [self.container]))
 
     @property
     def name(self) -> str:

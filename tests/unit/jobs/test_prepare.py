@@ -170,6 +170,13 @@ def test_a_program_file_that_is_not_there_is_told_before_anything_is_sent(
             ready(read)
 
 
+def test_the_program_file_of_any_role_is_looked_for(project: Path) -> None:
+    roles = {"trainer": {"command": ["train.py"]}, "server": {"command": ["sevre.py"]}}
+    read = read_job({"name": "x", "roles": roles}, None, None, None, str(project))
+    with pytest.raises(SpecError, match=r"roles\.server\.command: the program sevre\.py is not in the code snapshot"):
+        ready(read)
+
+
 def test_a_project_without_pyproject_is_told(project: Path) -> None:
     (project / "pyproject.toml").unlink()
     with pytest.raises(RankzeroError, match=r"environment.project: there is no pyproject.toml in .*mode to none"):

@@ -107,5 +107,5 @@ def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
         )
     first, *others = spec.roles.values()
     if any(role.spec.container.build for role in others) and not first.spec.container.build:
-        sentence = f"container.build: {first.name}, which decides, runs in another image; name its image as built"
+        sentence = f"container.build: {first.name}, which decides, runs in another image, and only its own is built"
         yield ["container.build", f"roles.{first.name}.container"], sentence
