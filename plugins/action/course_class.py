@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import FOLDER, ExerciseRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_cluster import refuse_unchosen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import playbook_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Chosen, Snapshot, pack, take_snapshot
@@ -42,11 +43,14 @@ class _Made:
 
 
 class ActionModule(Action):
+    of_one_cluster = True
+
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         _checked, options = self.validate_argument_spec(COURSE_CLASS)
         try:
+            refuse_unchosen(self, self._task_vars)
             result = self._made(record_of(_Options, options))
         except (RankzeroError, OSError) as error:
             return {"failed": True, "msg": str(error)}

@@ -16,12 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     extra_variables,
     tell_localhost,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import (
-    SELECTED,
-    refuse_clusters,
-    selected,
-)
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import SELECTED, selected
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters import CHECKED, checked_for, refuse_clusters
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
@@ -40,5 +36,5 @@ class ActionModule(Action):
             chosen = selected(playbook, extra, task_vars or {})
         except RankzeroError as error:
             return {"failed": True, "msg": error.message}
-        # A cache of facts may outlive this command, so the value is this command's own.
-        return {"changed": False, "ansible_facts": {CHECKED: C.DEFAULT_LOCAL_TMP, SELECTED: chosen}}
+        checked = checked_for(C.DEFAULT_LOCAL_TMP, task_vars or {})
+        return {"changed": False, "ansible_facts": {CHECKED: checked, SELECTED: chosen}}

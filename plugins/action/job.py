@@ -27,16 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows im
 
 
 class ActionModule(LaunchAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        try:
-            return self.with_inputs(self._launch, task_vars or {})
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _launch(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         given = self.given("job", "cluster", "overrides", "relaunch", "state", "explain", "missing", "logs_dest")
         job = self.job_of(given)
         prepared = self.prepared(job, given.relaunch)

@@ -28,16 +28,7 @@ STATES = ("present", "absent")
 
 
 class ActionModule(LaunchManyAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        try:
-            return self.with_inputs(self._pipeline, task_vars or {})
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _pipeline(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         given = self.given("job", "cluster", "overrides", "relaunch", "state", "missing", "logs_dest")
         state = given.state or "present"
         if state not in STATES:

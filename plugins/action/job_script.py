@@ -25,31 +25,23 @@ def wanted_generation(value: object) -> int:
 
 
 class ActionModule(LaunchAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        try:
-            given = self.given("job", "cluster", "overrides", "generation", "path")
-            generation = wanted_generation(given.generation)
-            job = self.job_of(given)
-            prepared = self.prepared(job, given.relaunch)
-            files = {
-                name: with_generation(text, prepared.plan.token, generation) for name, text in prepared.files.items()
-            }
-            result = {
-                "changed": False,
-                "name": prepared.plan.name,
-                "key": prepared.plan.key,
-                "generation": generation,
-                "script": files[BATCH],
-                "launch": files[MANIFEST],
-                "plan": prepared.lines,
-                "world_size": prepared.plan.topology.world_size,
-            }
-            if given.path:
-                asked = {"job": given.job, "path": given.path, "x_script": files[BATCH]}
-                return {**result, **call_module(self, "rankzero.slurm.job_script", asked, task_vars, JOB_SCRIPT)}
-            return result
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        given = self.given("job", "cluster", "overrides", "generation", "path")
+        generation = wanted_generation(given.generation)
+        job = self.job_of(given)
+        prepared = self.prepared(job, given.relaunch)
+        files = {name: with_generation(text, prepared.plan.token, generation) for name, text in prepared.files.items()}
+        result = {
+            "changed": False,
+            "name": prepared.plan.name,
+            "key": prepared.plan.key,
+            "generation": generation,
+            "script": files[BATCH],
+            "launch": files[MANIFEST],
+            "plan": prepared.lines,
+            "world_size": prepared.plan.topology.world_size,
+        }
+        if given.path:
+            asked = {"job": given.job, "path": given.path, "x_script": files[BATCH]}
+            return {**result, **call_module(self, "rankzero.slurm.job_script", asked, task_vars, JOB_SCRIPT)}
+        return result

@@ -78,16 +78,7 @@ class _Answer:
 
 
 class ActionModule(LaunchAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        try:
-            return self.with_inputs(self._session, task_vars or {})
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _session(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         given = self.given("job", "cluster", "overrides", "open", "missing")
         try:
             wanted = bool(BOOLEAN.parse(given.open or False))

@@ -7,23 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 
 class ActionModule(LaunchManyAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        try:
-            return self.with_inputs(self._sweep, task_vars or {})
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _sweep(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         options = self.given("job", "cluster", "overrides", "relaunch", "state", "elements", "missing", "logs_dest")
         job = self.job_of(options)
         sweep = self.prepared_sweep(job, options.relaunch)

@@ -122,19 +122,10 @@ class _Outcome:
 
 
 class ActionModule(LaunchManyAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        _checked, options = self.validate_argument_spec(ARGUMENTS)
-        self._task_vars = task_vars or {}
-        self._host = str(self._task_vars.get("inventory_hostname", "localhost"))
-        try:
-            return self.with_inputs(lambda _variables: self._reconcile(plain(options)), self._task_vars)
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        finally:
-            self._remove_tmp_path(self._connection._shell.tmpdir)
-
-    def _reconcile(self, given: dict[str, Any]) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        _checked, given = self.validate_argument_spec(ARGUMENTS)
+        given = plain(given)
+        self._host = str(task_vars.get("inventory_hostname", "localhost"))
         cwd, options = os.getcwd(), record_of(_Options, given)
         specs = read_folder(options.jobs, with_defaults(options.cluster, options.jobs, cwd), cwd)
         origin = provenance_of(options.jobs, cwd)

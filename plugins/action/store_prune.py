@@ -5,8 +5,8 @@
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Direct
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_cluster import DirectToOne
 
 
-class ActionModule(Direct):
+class ActionModule(DirectToOne):
     pass

@@ -146,12 +146,15 @@ def test_one_host_of_each_cluster_launches_with_the_cluster_s_own_settings(two: 
         said = " ".join(refused.output.split())
         assert refused.rc and "2 clusters" in said and "alpha (host alpha1)" in said and "-e cluster=" in said, said
     # Neither is `hosts` of a play of one's own a choice, nor a variable that names one of its two clusters.
-    task = {"rankzero.slurm.job": {"job": "{{ job }}", "cluster": "{{ launch_cluster }}"}}
-    for number, chosen in enumerate(({}, {"cluster": "beta"})):
-        own = two.folder / f"own{number}.json"
-        own.write_text(json.dumps([{"hosts": "slurm_login", "gather_facts": False, "vars": chosen, "tasks": [task]}]))
-        refused = two.play(job, str(own))
-        assert refused.rc and "are 2 clusters" in " ".join(refused.output.split()), refused.output
+    alpha.write({**job, "code": {"src": str(alpha.folder / "code")}}, "jobs/own/only.yml")
+    for module, given in (("job", {"job": "{{ job }}"}), ("reconcile", {"jobs": "jobs/own"})):
+        task = {f"rankzero.slurm.{module}": {**given, "cluster": "{{ launch_cluster }}"}}
+        for number, chosen in enumerate(({}, {"cluster": "beta"})):
+            own = two.folder / f"{module}{number}.json"
+            mine = {"hosts": "slurm_login", "gather_facts": False, "vars": chosen, "tasks": [task]}
+            own.write_text(json.dumps([mine]))
+            refused = two.play(job, str(own))
+            assert refused.rc and "are 2 clusters" in " ".join(refused.output.split()), refused.output
     assert not alpha.runs() and not beta.runs(), "nothing is submitted where nobody has chosen"
     with pytest.raises(rankzero.Refused, match="2 clusters"):
         rankzero.run(job, cluster="slurm_login", inventory=str(two.folder / "inventory.json"))

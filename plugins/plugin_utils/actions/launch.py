@@ -9,16 +9,12 @@ import os
 import re
 import shlex
 import time
+from abc import abstractmethod
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from ansible import constants as C
-
-try:
-    from ansible.module_utils.secrets import register_secrets
-except ImportError:  # before ansible-core 2.22
-    register_secrets = None
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB, MISSING_CHOICES
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -32,7 +28,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import SHORTEST, values_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import A_MONTH
@@ -43,9 +38,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.extra_varia
     options_of_command_line,
     tell_localhost,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.masking import masked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_cluster import is_checked, refuse_unchosen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import refuse_clusters
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import compared
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.outbound import described
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared, prepare, secret_lines
@@ -57,7 +53,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environme
     conda_place,
     inspect_command,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import CHECKED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.version import collection_version
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
@@ -67,16 +62,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.kept_snapsh
 RELAUNCH = ("on_failure", "always", "never")
 #: Values of the option `missing`.
 BUILD, FAIL, REPORT = MISSING_CHOICES
-
-
-def masked(lines: bytes) -> bytes:
-    """The same lines NAME=base64. Their values are masked from now on in all that Ansible prints or gives to callbacks,
-    but for words that occur in any text.
-    """
-    if register_secrets is not None:
-        texts = [value.decode("utf-8", "replace") for value in values_of(lines.decode("ascii"))]
-        register_secrets([text for text in texts if len(text) >= SHORTEST])
-    return lines
 
 
 @dataclass(frozen=True)
@@ -125,9 +110,11 @@ class _Used:
 class LaunchAction(Action):
     """Base of the actions that render a launch. launch_many.py adds sweeps and pipelines."""
 
+    of_one_cluster = True
+
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
-        """Ansible's entry point; subclasses extend it."""
-        result: ModuleResult = super().run(tmp, task_vars)
+        """Ansible's entry: check where it acts, then `act`. A RankzeroError becomes a failed result."""
+        super().run(tmp, task_vars)
         self._task_vars = task_vars or {}
         # Set by our role and playbooks for the second part of a command, after missing inputs have been built.
         given = self._task_vars.get(VARIABLE)
@@ -135,7 +122,19 @@ class LaunchAction(Action):
         self._snapshots = Snapshots()
         self._logs_dest: str | None = None
         self._conda: dict[str, str] = {}
-        return result
+        try:
+            if not is_checked(self._task_vars):
+                tell_localhost(self, None, extra_variables(self), self._task_vars)
+            refuse_unchosen(self, self._task_vars)
+            return self.with_inputs(self.act, self._task_vars)
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message, **error.partial}
+        finally:
+            self._remove_tmp_path(self._connection._shell.tmpdir)
+
+    @abstractmethod
+    def act(self, task_vars: TaskVariables) -> ModuleResult:
+        """The work of the subclass. Returns the task's result."""
 
     def given(self, *allowed: str) -> Given:
         """The task's options, and those of the command line. Raises an error for an unknown one."""
@@ -368,11 +367,8 @@ class LaunchAction(Action):
         A user's own play is checked here; our playbooks have checked before.
         """
         extra = extra_variables(self)
-        if self._task_vars.get(CHECKED) != C.DEFAULT_LOCAL_TMP:
+        if not is_checked(self._task_vars):
             check_extra_variables(self, None, extra, self._task_vars)
-            tell_localhost(self, None, extra, self._task_vars)
-            if not self._task.run_once:
-                refuse_clusters(None, extra, self._task_vars)
         return {name: plain(extra[name]) for name in (*short_names(), ARGUMENTS, SHORT_ARGUMENTS) if name in extra}
 
     def roots(self, job: Job) -> list[str]:

@@ -1,19 +1,14 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a playbook works on: the variables that select its launches, and one cluster. Decided before it acts."""
+"""What a playbook works on: the variables that select its launches. Decided before it acts."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, TaskVariables
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import (
-    ONE_CLUSTER,
-    PLAYBOOKS,
-    ROLE_LAUNCH,
-)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS, ROLE_LAUNCH
 
 #: The fact with the names of the variables that select launches. The playbooks read no other selector.
 SELECTED = "rankzero_selected"
@@ -30,8 +25,6 @@ SELECTORS = (
 )
 #: Variables that choose among the launches of a name.
 REFINING = ("key", "generation")
-#: Playbooks that show or serve all clusters of an inventory.
-OF_ALL = ("status", "usage", "notify", "lab")
 
 
 def selected(playbook: str | None, extra: Collection[str], defined: Collection[str]) -> list[str]:
@@ -65,45 +58,3 @@ def _refuse_two(names: Sequence[str], where: str) -> None:
             f"{', '.join(names[:-1])} and {names[-1]}: each selects launches, and they are given together {where}. "
             "Nothing was done; give one of them."
         )
-
-
-def refuse_clusters(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
-    """Raise RankzeroError if a playbook of ours, or a user's own play (None), would act on several clusters unasked.
-
-    `-e cluster=` is the choice; it may be a group. A folder of job files for each cluster is one, too. In a user's own
-    play it is the variable `cluster`, which names them all: `hosts` may be a group that has grown.
-    """
-    hostvars = task_vars.get("hostvars") or {}
-    # The localhost that Ansible adds by itself has no variables there.
-    hosts = {name: hostvars.get(name) or {} for name in task_vars.get("ansible_play_hosts_all") or []}
-    first: dict[str, str] = {}
-    for name, variables in hosts.items():
-        first.setdefault(str(variables.get("slurm_cluster") or name), name)
-    single = bool(extra.get(ONE_CLUSTER))
-    if len(first) < 2 or (playbook and not single and ("cluster" in extra or playbook in OF_ALL)):
-        return
-    chosen_hosts = _named(str(task_vars.get("cluster", "")), task_vars.get("groups") or {})
-    if playbook is None and set(hosts) <= chosen_hosts:
-        return
-    if playbook == "reconcile" and not {"jobs", "reconcile_jobs"} & set(extra):
-        folders = [str(hosts[name].get("reconcile_jobs")) for name in first.values()]
-        if len(set(folders)) == len(folders):
-            return
-    named = [cluster if cluster == name else f"{cluster} (host {name})" for cluster, name in first.items()]
-    if playbook is None:
-        raise RankzeroError(
-            f"the hosts of the play are {len(first)} clusters: {', '.join(named)}. Nothing was done; name one host in "
-            "`hosts` or with --limit HOST, or choose them all by the variable `cluster` of the play: "
-            "`vars: {cluster: GROUP}`."
-        )
-    chosen = f"cluster: {extra['cluster']!r} is" if "cluster" in extra else "the inventory has"
-    raise RankzeroError(
-        f"{chosen} {len(first)} clusters: {', '.join(named)}. Nothing was done; choose one with -e cluster=HOST "
-        f'(rankzero: -c HOST, Python: cluster="HOST"){"" if single else ", or all with -e cluster=slurm_login"}'
-    )
-
-
-def _named(chosen: str, groups: Mapping[str, Sequence[str]]) -> set[str]:
-    """The hosts of such a choice: names of groups and hosts, with colons or commas between them."""
-    words = chosen.replace(",", ":").split(":")
-    return {host for word in words for host in groups.get(word.strip(), [word.strip()])}

@@ -19,14 +19,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     short_names,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters import ONE_CLUSTER
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.role_options import ROLE_OPTIONS
 
 #: Names of variables that a user's inventory, play or command line defines for itself.
 DECLARED = "launch_variables"
-#: Set for a host once the variables of its playbook have been checked.
-CHECKED = "rankzero_variables_checked"
-#: Given by the Python API, whose caller gets one launch: a group with several clusters is no choice.
-ONE_CLUSTER = "rankzero_one_cluster"
 #: The types of the options of role launch. The playbook train checks them with its other variables, in the place of a
 #: task that Ansible would insert.
 TYPES: Mapping[str, Mapping[str, str]] = {

@@ -290,7 +290,7 @@ class Action(LaunchAction):
         )
         return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         raise AssertionError
 
 

@@ -18,13 +18,16 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.selection import (
-    OF_ALL,
     REFINING,
     SELECTORS,
-    refuse_clusters,
     selected,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import ONE_CLUSTER, PLAYBOOKS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters import (
+    OF_ALL,
+    ONE_CLUSTER,
+    refuse_clusters,
+)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
 from rankzero.errors import UsageError
 from rankzero.options import parse
 from rankzero.verbs import PLAYBOOKS as VERBS

@@ -25,7 +25,7 @@ TEXT = "FROM base\nARG WHO\nCOPY app /app\nRUN --mount=type=secret,id=pip true\n
 
 
 class Asker(LaunchAction):
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         raise AssertionError("only its own methods are looked at")
 
 
