@@ -161,6 +161,7 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
     "plan": {
         "submission": maybe("string", "planned, adopted or unchanged; null where no cluster was asked."),
         "plan": listed("string", "The plan in lines."),
+        "explain": listed("string", "What explains it, in lines: code, what is taken from where, each variable."),
         "missing": listed(MISSING, "What must be built first; null where no cluster was asked.", null=True),
         "script": maybe("string", "The batch script, where no cluster was asked."),
         "world_size": maybe("integer", "Number of ranks, where no cluster was asked."),

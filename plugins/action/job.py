@@ -6,14 +6,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.explain import table
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
@@ -32,9 +30,7 @@ class ActionModule(LaunchAction):
         job = self.job_of(given)
         prepared = self.prepared(job, given.relaunch)
         state = given.state or "present"
-        explained = self._task.check_mode or _asked(given.explain)
-        if explained:
-            prepared = replace(prepared, lines=[*prepared.lines, *_outside(prepared)])
+        asked = _asked(given.explain)
         host = task_vars.get("inventory_hostname", "localhost")
         result = self.launched(job, prepared, {"job": given.job, "state": state}, task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
@@ -46,9 +42,9 @@ class ActionModule(LaunchAction):
         completed.update(variables=prepared.variables, proof=proof)
         if launch.standing in ACTIVE and state == "present":
             completed.update(commands=commands_of(str(launch.run_dir), task_vars))
-        if explained and state == "present":
-            completed.update(explain=table(prepared.variables))
-        answer = _Answer(launch, prepared, **{name: completed.get(name) for name in _ADDED})
+        if (asked or self._task.check_mode) and state == "present":
+            completed.update(explain=prepared.explained())
+        answer = _Answer(launch, prepared, asked=asked, **{name: completed.get(name) for name in _ADDED})
         if display.draws and not self._task.check_mode:
             for row in answer.rows(host, told=bool(self._kept)):
                 display.row(row)
@@ -66,27 +62,24 @@ def _asked(value: Any) -> bool:
         raise RankzeroError(f"explain: {error}") from None
 
 
-def _outside(prepared: Prepared) -> list[str]:
-    """The files of the project that are not part of the code."""
-    paths = prepared.snapshot.left_out
-    return [f"left out of the code: {short_list(paths)} (code.include)"] if paths else []
-
-
 # What carry_out of the cluster and the action add to the result of the launch.
-_ADDED = ("changed_since", "explain", "sources")
+_ADDED = ("changed_since", "sources")
+# The fact of the checks that decides: when Slurm would start the job.
+_START = "Slurm would start it"
+_MORE = "-e explain=true (rankzero: --explain) shows the code, what is taken from where, the checks, each variable"
 
 
 @dataclass(frozen=True)
 class _Answer:
     """What has become of a launch, for people. `changed_since`: how it differs from the nearest launch of its name.
 
-    `explain`: the table of the ranks' variables, if it was asked for. `sources`: the stores of its inputs.
+    `asked`: whether everything is to be explained. `sources`: the stores of its inputs.
     """
 
     launch: LaunchResult
     prepared: Prepared
     changed_since: Parameters | None
-    explain: Sequence[str] | None
+    asked: bool
     sources: Sequence[Parameters] | None
 
     def rows(self, host: str, *, told: bool) -> list[Row]:
@@ -128,8 +121,10 @@ class _Answer:
         plan = [first, *self._changed(), *(f"  {line}" for line in rest)]
         plan += [f"  inside {made.allocation}"] if made.allocation else []
         plan += [f"  {source.kind} {source.key[:12]} from the store {source.store}" for source in self._borrowed()]
-        seen = [f"  looked at: {fact}" for fact in (made.checks or {}).get("facts", [])]
-        return [*plan, *seen, *self._left_out(), *self._why(), done]
+        facts = (made.checks or {}).get("facts", [])
+        seen = [f"  looked at: {fact}" for fact in facts if self.asked or fact.startswith(_START)]
+        more = [] if self.asked or made.submission != "planned" else [f"  {_MORE}"]
+        return [*plan, *seen, *self._left_out(), *self._why(), done, *more]
 
     def _not_code(self) -> list[str]:
         """What this command itself writes into the project."""
@@ -143,10 +138,9 @@ class _Answer:
         return [f"  leaves out {node.words()}" for node in self.launch.excluded]
 
     def _why(self) -> list[str]:
-        """The variables of the ranks, if `explain` was given."""
-        if not self.explain or self.launch.submission == "missing":
-            return []
-        return ["  the variables of every rank, and why:", *(f"    {line}" for line in self.explain)]
+        """What explains the plan further, if it was asked for."""
+        shown = self.asked and self.launch.submission not in ("missing", "absent")
+        return [f"  {line}" for line in self.prepared.explained()] if shown else []
 
     def _borrowed(self) -> list[Source]:
         """The inputs of a launch that are in the store of another owner."""

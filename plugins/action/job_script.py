@@ -39,6 +39,7 @@ class ActionModule(LaunchAction):
             "script": files[BATCH],
             "launch": files[MANIFEST],
             "plan": prepared.lines,
+            "explain": prepared.explained(),
             "world_size": prepared.plan.topology.world_size,
         }
         if given.path:

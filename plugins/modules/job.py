@@ -51,7 +51,8 @@ options:
     default: on_failure
   explain:
     description:
-      - Show every environment variable of the ranks with its value, the reason, and who set it. Check mode always does.
+      - Show the code, what is taken from where, and every environment variable of the ranks with its value, the reason,
+        and who set it.
     type: bool
     default: false
   x_request:
@@ -243,7 +244,7 @@ variables:
       description: For a workaround, the affected versions and the expiry date; otherwise empty.
       type: str
 explain:
-  description: The same as aligned lines.
+  description: What explains the plan further, in lines. The code, what is taken from where, and RV(variables).
   returned: in check mode, and with O(explain)
   type: list
   elements: str

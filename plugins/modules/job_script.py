@@ -76,6 +76,11 @@ plan:
   returned: always
   type: list
   elements: str
+explain:
+  description: What explains the plan further, in lines. The code, what is taken from where, each variable of the ranks.
+  returned: always
+  type: list
+  elements: str
 world_size:
   description: Number of ranks.
   returned: always

@@ -18,7 +18,7 @@ STATUS = (
     *("standing", "slurm_state", "active", "completed", "success", "exit_code", "reason", "message", "nodes"),
     *("attempt", "attempts", "started_at", "finished_at", "wall_time"),
 )
-PLAN = ("submission", "plan", "missing", "script", "world_size")
+PLAN = ("submission", "plan", "explain", "missing", "script", "world_size")
 PULL = ("dest", "bytes", "files", "artifact")
 #: What a row of usage may be for.
 GROUPS = ("user", "account", "month", "name")

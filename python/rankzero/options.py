@@ -124,6 +124,7 @@ def _launching(parser: Parser) -> None:
 
 def _run(parser: Parser) -> None:
     _launching(parser)
+    _explain(parser)
 
 
 def _sweep(parser: Parser) -> None:
@@ -133,6 +134,12 @@ def _sweep(parser: Parser) -> None:
 
 def _plan(parser: Parser) -> None:
     _job(parser)
+    _explain(parser)
+
+
+def _explain(parser: Parser) -> None:
+    text = "also show the code, what is taken from where, the checks, and each variable of the ranks with its reason"
+    parser.add_argument("--explain", action="store_true", help=text)
 
 
 def _shell(parser: Parser) -> None:

@@ -140,7 +140,8 @@ def _flag(name: str, value: bool) -> dict[str, bool]:
 
 
 def _run(given: Namespace) -> tuple[str, dict[str, Any]]:
-    return "train", {**_job(given), **_wait(given), **_flag("rerun", given.rerun)}
+    flags = {**_flag("rerun", given.rerun), **_flag("explain", given.explain)}
+    return "train", {**_job(given), **_wait(given), **flags}
 
 
 def _sweep(given: Namespace) -> tuple[str, dict[str, Any]]:
@@ -149,7 +150,7 @@ def _sweep(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def _plan(given: Namespace) -> tuple[str, dict[str, Any]]:
-    return "plan", _job(given)
+    return "plan", {**_job(given), **_flag("explain", given.explain)}
 
 
 def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:

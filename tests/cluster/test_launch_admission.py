@@ -171,8 +171,13 @@ def test_check_mode_tells_slurms_own_word_and_why_each_variable_is_set(site: Sit
         env={"NCCL_DEBUG": "WARN"},
         secrets={"TOKEN": {"from_env": "RANKZERO_TEST_TOKEN"}},
     )
-    done = site.play(job, "--check", env={"RANKZERO_TEST_TOKEN": "not-to-be-seen"})
+    few = site.play(job, "--check", env={"RANKZERO_TEST_TOKEN": "not-to-be-seen"})
+    shown = [line.partition(": ")[2].strip() for line in few.output.splitlines() if ":   " in line]
+    decide = ("runs", "on", "time", "in", "success", "looked at: Slurm would start", "generation 1", "-e explain=true")
+    assert [line for line in shown if line.startswith(decide)] == shown and len(shown) == len(decide), few.output
+    done = site.play(job, "--check", "-e", "explain=true", env={"RANKZERO_TEST_TOKEN": "not-to-be-seen"})
     launch = done.launch()
+    assert len(few.launch()["explain"]) == len(launch["explain"]) > 10, "who reads the result has it in any case"
     facts = launch["checks"]["facts"]
     assert "partition batch, account physics, QOS normal" in facts
     assert any(fact.startswith("Slurm would start it at ") and "sbatch --test-only" in fact for fact in facts), facts

@@ -11,9 +11,7 @@ launch key, a digest of the whole spec, so no value from a user can contain it.
 from __future__ import annotations
 
 import dataclasses
-import json
 import posixpath
-import shlex
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
@@ -22,13 +20,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET, ENVIRONMENT, IMAGE, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key, short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep, role_lines, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, job_gpus, topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
     Variable,
@@ -40,11 +37,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.base import Kind
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.mlflow import MLFLOW, MLFLOW_RUN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import chosen
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options, time_shown
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 
 @dataclass(frozen=True)
@@ -330,69 +326,3 @@ def manifest(plan: Plan, merged: Merged, facts: Mapping[str, object]) -> JsonObj
         "variables": [dataclasses.asdict(variable) for variable in plan.variables],
         **facts,
     }
-
-
-def _count(number: int, thing: str) -> str:
-    return f"{number} {thing}" + ("" if number == 1 else "s")
-
-
-def _program(spec: LaunchSpec) -> str:
-    if spec.script is not None:
-        return " ".join(["the script", shlex.join(spec.script_args)]).strip()
-    return (spec.shell or shlex.join(spec.command)).replace("\n", " ")
-
-
-def summary(plan: Plan) -> list[str]:
-    """Return the plan in a few lines, for people."""
-    shape, ask = plan.topology, plan.spec.resources
-    place = ["all its CPUs, shared by its ranks" if plan.job.all_cpus else _count(plan.job.cpus_per_node, "CPU")]
-    if plan.gpus_per_node:
-        place.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
-    place += ask.gres
-    spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
-    limit = time_shown(dict(plan.header).get("time", "(of the partition)"))
-    where = f"limit {limit}; partition {ask.partition or '(default)'}"
-    inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
-    if inside:
-        where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
-    by = f"x {_count(shape.ranks_per_node, 'rank')} = {_count(shape.world_size, 'rank')} by {shape.starter.shown}"
-    if ask.gpus_per_node and plan.spec.launcher.gpus == GPUS_OF_NODE:
-        by += ", each with all GPUs of its node"
-    if plan.spec.script is not None:
-        by = "with the script on the first"
-    if plan.roles:
-        by = f"for {_count(len(plan.roles), 'role')}"
-    lines = [
-        f"{plan.name} · key {short_key(plan.key)}",
-        f"{_count(plan.job.nodes, 'node')}{spares} {by}; a node: {', '.join(place)}; {where}",
-        f"runs {_program(plan.spec)[:100]}"
-        + (f" in {plan.container.image} by {plan.container.runtime}" if plan.container else ""),
-        *role_lines(plan.roles, plan.spec.roles),
-    ]
-    if shape.starter.own:
-        words = shlex.join(shape.words)
-        lines.append(
-            f"launcher {shape.starter.kind} (launch_cluster.launchers), one task a {shape.starter.per}: {words}"
-        )
-    if plan.spec.trackers:
-        run = f"{plan.name}-{short_key(plan.key)}-<generation>"
-        lines.append(f"trackers {', '.join(plan.spec.trackers)}: one run for all attempts, {run}")
-        lines += [
-            f"tracker {kind.name} (launch_cluster.trackers): sets {', '.join(row.name for row in kind.variables)}"
-            for kind in plan.trackers
-            if kind.own
-        ]
-    artifact = plan.spec.artifact
-    if artifact:
-        wanted = [
-            f"{key} {' '.join(f'{name} {json.dumps(value)}' for name, value in conditions.items())}".strip()
-            for key, conditions in artifact.require.items()
-        ]
-        lines.append(
-            f"proof {artifact.path}{'/' + artifact.complete if artifact.complete else ''}"
-            + (f" with {', '.join(wanted)}" if wanted else "")
-            + ("; then the job ends itself" if artifact.then == "end" else "")
-        )
-    if plan.judge:
-        lines.append(f"proof is judged by {shlex.join(plan.judge.command)} (launch_cluster.artifact_formats)")
-    return lines + [f"warning: {text}" for text in (*parallelism.warnings(plan.spec), *program.warnings(plan.spec))]

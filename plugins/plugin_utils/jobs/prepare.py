@@ -33,8 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     contract,
     manifest,
     plan,
-    summary,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import details, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -88,7 +88,9 @@ class Prepared:
     request: Request
     snapshot: Snapshot
     runtime: dict[str, str]
+    # What decides, for people; and what explains it further.
     lines: list[str]
+    details: list[str]
     variables: list[dict[str, str]]
     # Makes the plan of the same launch with another spec, for the elements of a sweep.
     plan_of: Callable[[LaunchSpec, Merged], Plan]
@@ -103,6 +105,11 @@ class Prepared:
     def refs(self) -> Sequence[Ref]:
         """Its inputs, with the job runtime."""
         return self.request.refs
+
+    def explained(self) -> list[str]:
+        """What explains the plan further, with every variable of the ranks."""
+        variables = explain.table(self.variables)
+        return [*self.details, "the variables of every rank, and why:", *(f"  {line}" for line in variables)]
 
     def changed(self, **changes: object) -> Prepared:
         """The same launch, with other values in its request."""
@@ -169,12 +176,12 @@ def prepare(
     refs = [*made.refs, Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)]
     request = replace(request_of(made, site, refs, files, relaunch), code=code_digests(snapshot))
     leaving.job(job, snapshot, built)
-    lines = summary(made) + _sources(snapshot, built, job) + leaving.lines()
-    lines += [f"image {image[:12]}"] if image else []
-    lines += [adopted.line()] if adopted else []
+    lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
+    more = [*details(made), *_code(snapshot, job), *leaving.lines(), *([f"image {image[:12]}"] if image else [])]
+    more += [adopted.line()] if adopted else []
     rows = explain.rows(made, job.merged)
-    return Prepared(made, request, snapshot, runtime, lines, rows, plan_of, leaving)
+    return Prepared(made, request, snapshot, runtime, lines, more, rows, plan_of, leaving)
 
 
 def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:
@@ -334,21 +341,22 @@ def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callabl
     return lines
 
 
-def _sources(snapshot: Snapshot, built: EnvironmentSource | None, job: Job) -> list[str]:
+def _not_in_the_key(snapshot: Snapshot, job: Job) -> list[str]:
+    """What may change without another key."""
+    if job.spec.code.in_place:
+        return [f"{IN_PLACE} {job.spec.code.in_place}; the key does not cover its files"]
+    return [f"{NOT_CODE}: {short_list(snapshot.written)}, which this command writes"] * bool(snapshot.written)
+
+
+def _code(snapshot: Snapshot, job: Job) -> list[str]:
+    """The code, and the files of the project that are not part of it."""
+    if job.spec.code.in_place:
+        return []
     state = f"git {snapshot.commit[:10]}" if snapshot.commit else "no git"
     if snapshot.dirty:
         state += f" + {len(snapshot.changed)} uncommitted changes"
-    mode = job.spec.environment.mode
-    what = mode if mode in ON_NODES else "environment"
-    file = job.spec.environment.file or job.spec.environment.requirements or "pyproject.toml"
-    if job.spec.code.in_place:
-        return [f"{IN_PLACE} {job.spec.code.in_place}; the key does not cover its files"]
-    code = f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})"
-    code += f"; {what} {built.key[:12]} from {os.path.relpath(job.project)}/{file}" if built else ""
-    return [
-        code,
-        *([f"{NOT_CODE}: {short_list(snapshot.written)}, which this command writes"] * bool(snapshot.written)),
-    ]
+    left = [f"left out of the code: {short_list(snapshot.left_out)} (code.include)"] * bool(snapshot.left_out)
+    return [f"code {snapshot.digest[:12]} ({len(snapshot.files)} files, {state})", *left]
 
 
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:

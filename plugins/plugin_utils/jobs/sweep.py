@@ -13,7 +13,8 @@ from dataclasses import dataclass, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep as array
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.sweep import Sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_elements import Element

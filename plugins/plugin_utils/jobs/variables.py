@@ -68,7 +68,7 @@ LAB_CLUSTER = tuple(ROLE_OPTIONS["lab_cluster"])
 #: Playbook -> its own variables, in addition to EVERYWHERE and `ansible_...`.
 PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "train": ROLE_LAUNCH,
-    "plan": (*JOB, "rerun"),
+    "plan": ROLE_LAUNCH,
     "cancel": (*SELECTION, "job", "all"),
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),

@@ -103,11 +103,18 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
                         **LAUNCH,
                         "submission": "planned",
                         "plan": ["gpt"],
+                        "explain": [],
                         "missing": [{"kind": "code", "key": "c0de", "path": "/store/code/c0de"}],
                     },
                 )
             ],
-            [("job_script", "ok", {"name": "gpt", "key": KEY * 4, "generation": 1, "plan": [], "world_size": 4})],
+            [
+                (
+                    "job_script",
+                    "ok",
+                    {"name": "gpt", "key": KEY * 4, "generation": 1, "plan": [], "explain": [], "world_size": 4},
+                )
+            ],
         ],
     ),
     "pull": (

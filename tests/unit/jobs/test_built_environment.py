@@ -33,7 +33,7 @@ def test_a_requirements_file(mode: str, kind: str, tmp_path: Path) -> None:
     read = read_job(given, None, None, None, str(tmp_path))
     made = ready(read)
     assert made.leaving.files[str(tmp_path)][-2:] == ["requirements.txt", "base.txt"]
-    assert any(line.endswith("/requirements.txt") for line in made.lines)
+    assert any(line.endswith("from requirements.txt") for line in made.lines)
     (ref,) = [ref for ref in made.plan.refs if ref.kind == kind]
     assert described(ref, made.snapshot, read)["requirements"] == "requirements.txt"
     (tmp_path / "base.txt").write_text("numpy  # a comment\n")

@@ -35,7 +35,7 @@ def test_nothing_is_taken_and_the_key_has_the_folder_only(tmp_path: Path) -> Non
     assert made.sent()["code"] == {}
     assert ("code.in_place", "/home/me/gpt") in made.sent()["places"]["sources"]
     assert any(line.startswith(IN_PLACE) and "key" in line for line in made.lines)
-    assert not any(line.startswith("takes from") for line in made.lines)
+    assert not any(line.startswith("takes from") for line in made.details)
     (tmp_path / "train.py").write_text("changed\n", encoding="utf-8")
     assert ready(tmp_path, "/home/me/gpt").plan.key == made.plan.key
     assert ready(tmp_path, "/home/me/other").plan.key != made.plan.key

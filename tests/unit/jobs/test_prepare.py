@@ -231,7 +231,7 @@ def test_a_secrets_value_is_in_nothing_that_is_prepared(project: Path, monkeypat
     monkeypatch.setenv("HF_TOKEN", "planted-value")
     secrets = {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "V": {"from_var": "v"}, "F": {"from_file": "/run/token"}}
     made = ready(job(project, secrets=secrets))
-    everything = json.dumps([made.sent(), made.files, made.lines, [repr(variable) for variable in made.plan.variables]])
+    everything = json.dumps([made.sent(), made.files, made.lines, made.explained(), repr(made.plan.variables)])
     assert "planted" not in everything
     assert made.sent()["secret_files"] == {"F": "/run/token"}
     assert "export RANKZERO_SECRETS=F,HF_TOKEN,V\n" in made.files["job.sbatch"]

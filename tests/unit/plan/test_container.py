@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Mount
@@ -290,7 +290,7 @@ def test_torchrun_itself_runs_inside() -> None:
 
 def test_the_summary_and_the_request_name_it() -> None:
     made = planned({**APPTAINER}, setup={"modules": ["apptainer"]})
-    assert any(line.endswith("in /images/torch.sif by apptainer") for line in summary(made))
+    assert any(line.startswith("in      /images/torch.sif by apptainer") for line in summary(made))
     assert container_needs(made) == [
         ContainerNeeds(
             runtime="apptainer",

@@ -12,7 +12,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -73,9 +74,9 @@ def test_what_only_sbatch_could_ask_for_is_named() -> None:
         "resources.exclusive true",
         "resources.sbatch.mail-type END",
     ]
-    place = summary(made)[1]
+    place, left = summary(made)[2:4]
     assert "inside job 77, so not asked of Slurm: resources.partition batch, resources.exclusive true" in place
-    assert "limit" not in place, "the limit is the job's"
+    assert left == "time    what is left of job 77"
 
 
 def test_the_steps_ask_for_what_a_job_of_its_own_would_have_given_them() -> None:
@@ -100,7 +101,7 @@ def test_generic_resources_are_asked_for_beside_gpus() -> None:
     inside = planned(launcher={"inside_job": "1234"}, resources=wanted)
     assert ("gres", whole) in inside.step and ("gres", whole) in inside.probe
     assert ("gres", "lscratch:5") in planned(resources={"gres": ["lscratch:5"]}).header
-    assert "4 h100s, lscratch:500, nic:cx7:2" in summary(queued)[1]
+    assert "4 h100s, lscratch:500, nic:cx7:2" in summary(queued)[2]
 
 
 def test_without_gpus_none_of_the_jobs_are_taken() -> None:

@@ -14,7 +14,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, manifest, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, manifest
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import details, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import (
     BY_SLURM,
@@ -152,7 +153,7 @@ def test_a_launcher_of_the_cluster_is_planned_as_ours_are() -> None:
     ]
     assert "export RANKZERO_RANK_NAMES=NODE_RANK=SITE_NODE\n" in text
     assert dict(made.exports)["RANKZERO_PREFLIGHT_IMPORTS"] == "?site_run:site"
-    assert any(line.startswith("launcher site (launch_cluster.launchers)") for line in summary(made))
+    assert any(line.startswith("launcher site (launch_cluster.launchers)") for line in details(made))
     told = next(row for row in explain.rows(made, merge([])) if row["name"] == "NODE_RANK")
     assert "SITE_NODE" in told["reason"]
 

@@ -12,7 +12,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, contract, manifest
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from tests.plans import plan
@@ -362,10 +363,13 @@ def test_summary() -> None:
     )
     assert summary(made) == [
         f"job · key {made.key[:16]}",
-        "2 nodes x 8 ranks = 16 ranks by srun; a node: 32 CPUs, 8 h100s; limit 01:00:00; partition (default)",
-        "runs train.py -x",
-        "proof result.json with loss lt 4, steps; then the job ends itself",
+        "runs    train.py -x",
+        "on      2 nodes x 8 ranks = 16 ranks by srun; a node: 32 CPUs, 8 h100s; partition (default)",
+        "time    at most 01:00:00",
+        "in      the nodes' own Python",
+        "success result.json with loss lt 4, steps; then the job ends itself",
     ]
-    assert summary(planned(**SHELL))[-1] == "runs a b"
-    alone = "1 node x 1 rank = 1 rank by srun; a node: 1 CPU; limit 01:00:00; partition (default)"
-    assert summary(planned())[1] == alone
+    assert summary(planned(**SHELL))[1] == "runs    a b"
+    assert summary(planned())[-1].startswith("success exit code 0; no artifact")
+    alone = "on      1 node x 1 rank = 1 rank by srun; a node: 1 CPU; partition (default)"
+    assert summary(planned())[2] == alone

@@ -16,8 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.node_c
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.changes import spec_changes
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.allowances import images_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from tests.unit.plan.containers import planned
 
 

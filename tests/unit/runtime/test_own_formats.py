@@ -15,7 +15,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.key import key_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import manifest
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import details
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.artifact import proof_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
@@ -71,7 +72,7 @@ def test_it_is_planned_and_in_the_key_and_the_record() -> None:
     own = declared(lines=LINES)
     assert problems({}, own, **given) == []
     made = planned({}, settings=own, **given)
-    assert "proof is judged by wc -l '{path}' (launch_cluster.artifact_formats)" in summary(made)
+    assert "proof is judged by wc -l '{path}' (launch_cluster.artifact_formats)" in details(made)
     assert planned({}, settings=declared(lines={**LINES, "doc": "for people"}), **given).key == made.key
     assert planned({}, settings=declared(lines={**LINES, "seconds": 7}), **given).key != made.key
     assert planned({}, settings=declared(other=LINES)).key == planned({}).key, "one that the job does not use"

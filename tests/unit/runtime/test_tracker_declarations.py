@@ -13,7 +13,8 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import phrases
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, manifest, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import contract, manifest
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import details
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import reserved
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -107,7 +108,7 @@ def test_one_of_the_cluster_is_planned_run_and_found_as_ours_are(site: Site) -> 
     made = planned({}, settings=own, **given)
     variables = {variable.name: variable for variable in made.variables if variable.source == "ledger"}
     assert (variables["LEDGER_FILE"].value, set(variables)) == ("/ledger/gpt.jsonl", {"LEDGER_FILE", "LEDGER_RUN"})
-    assert any(line.startswith("tracker ledger (launch_cluster.trackers)") for line in summary(made))
+    assert any(line.startswith("tracker ledger (launch_cluster.trackers)") for line in details(made))
     assert planned({}, settings=own).key == made.key, "a launch that is tracked is the same launch"
     document = manifest(made, merge([Layer("job", {"name": "job", "command": ["train.py"], **given})]), {})
     assert json.loads(json.dumps(document))["trackers"][0]["run"] == "LEDGER_RUN"

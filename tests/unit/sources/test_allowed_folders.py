@@ -51,7 +51,7 @@ def reconciled(top: Path, job: str, cluster: dict[str, Any] | None = None) -> Pr
 def test_a_job_takes_files_of_its_repository(checkout: Path) -> None:
     made = reconciled(checkout, "code: {src: ../code}\nenvironment: {mode: venv, project: ../code}\n")
     assert made.leaving.files == {str(checkout / "code"): ["2 files (35 bytes) of code", "pyproject.toml"]}
-    assert f"takes from {checkout / 'code'}: 2 files (35 bytes) of code, pyproject.toml" in made.lines
+    assert f"takes from {checkout / 'code'}: 2 files (35 bytes) of code, pyproject.toml" in made.details
     assert (made.leaving.secrets, made.leaving.images) == ([], [])
 
 
@@ -166,7 +166,7 @@ def test_a_secret_that_is_not_allowed_is_refused(
 def test_an_allowed_secret_is_named_in_the_plan(checkout: Path) -> None:
     job = "code: {src: ../code}\nsecrets: {WANDB: {from_env: WANDB_API_KEY}}\n"
     made = reconciled(checkout, job, {"secrets_from": {"from_env": ["WANDB_*"]}})
-    assert "takes secrets: WANDB (from_env WANDB_API_KEY)" in made.lines
+    assert "takes secrets: WANDB (from_env WANDB_API_KEY)" in made.details
 
 
 NVIDIA = ["nvcr.io/nvidia/*", "/project/images/*"]
@@ -190,7 +190,7 @@ def test_an_image_that_is_not_allowed_is_refused(image: str, checkout: Path) -> 
 )
 def test_an_allowed_image_is_named_in_the_plan(image: str, checkout: Path) -> None:
     job = f"code: {{src: ../code}}\ncontainer: {{runtime: pyxis, image: '{image}'}}\n"
-    assert f"takes images: {image}" in reconciled(checkout, job, {"images_from": NVIDIA}).lines
+    assert f"takes images: {image}" in reconciled(checkout, job, {"images_from": NVIDIA}).details
 
 
 @pytest.mark.parametrize("line", ["FROM docker.io/evil/x", "COPY --from=evil.example/x /a /a"])

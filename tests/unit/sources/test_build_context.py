@@ -105,7 +105,7 @@ def test_a_launch_names_the_image_before_it_is_built(project: Path, runtime: str
     # Around the container, and not in it; and no wish whose absence would be a mistake.
     assert ref["path"] not in [one.source for one in made.plan.container.mounts]
     assert made.sent()["containers"][0]["image"] == "" and made.sent()["places"]["sources"] == []
-    assert f"image {ref['key'][:12]}" in made.lines
+    assert f"image {ref['key'][:12]}" in made.details
     record = json.loads(made.files["launch.json"])
     assert record["spec"]["container"]["build"]["containerfile"] == str(project / "images")
     assert ref in record["refs"]

@@ -11,7 +11,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.preflight import Preflight
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan, summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import preflight
@@ -37,7 +38,7 @@ def test_spare_nodes_are_asked_for_and_looked_at_but_run_no_ranks() -> None:
     assert (header["nodes"], probe["nodes"], probe["ntasks"]) == ("6", "6", "12")
     assert (step["nodes"], step["ntasks"], made.topology.world_size) == ("4", "8", 8)
     assert made.key == planned(resources={"nodes": 4}, launcher={"ranks_per_node": 2}).key
-    assert "4 nodes (and 2 spare nodes) x 2 ranks = 8 ranks" in summary(made)[1]
+    assert "4 nodes (and 2 spare nodes) x 2 ranks = 8 ranks" in summary(made)[2]
 
 
 def test_one_bad_node_does_not_end_the_look_at_the_others() -> None:

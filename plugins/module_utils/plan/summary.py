@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A plan in a few lines, for people: first what decides, and apart from it what explains. Pure."""
+
+from __future__ import annotations
+
+import json
+import shlex
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT, PACKAGES
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import role_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_shown
+
+KEY_DIGITS = 12
+_LONGEST = 100
+
+
+def summary(plan: Plan) -> list[str]:
+    """Return the name, the lines that decide whether this is the launch that was meant, and the warnings."""
+    parts = [
+        ("runs", _program(plan.spec)),
+        ("on", _place(plan)),
+        ("time", _time(plan)),
+        ("in", _surroundings(plan)),
+        ("success", _success(plan)),
+    ]
+    lines = [f"{plan.name} · key {short_key(plan.key)}", *(f"{title:<7} {text}" for title, text in parts)]
+    lines += role_lines(plan.roles, plan.spec.roles)
+    return lines + [f"warning: {text}" for text in (*parallelism.warnings(plan.spec), *program.warnings(plan.spec))]
+
+
+def details(plan: Plan) -> list[str]:
+    """Return what explains a plan further: the site's own launcher, trackers and judge."""
+    shape, lines = plan.topology, []
+    if shape.starter.own:
+        words = shlex.join(shape.words)
+        lines.append(
+            f"launcher {shape.starter.kind} (launch_cluster.launchers), one task a {shape.starter.per}: {words}"
+        )
+    if plan.spec.trackers:
+        run = f"{plan.name}-{short_key(plan.key)}-<generation>"
+        lines.append(f"trackers {', '.join(plan.spec.trackers)}: one run for all attempts, {run}")
+        lines += [
+            f"tracker {kind.name} (launch_cluster.trackers): sets {', '.join(row.name for row in kind.variables)}"
+            for kind in plan.trackers
+            if kind.own
+        ]
+    if plan.judge:
+        lines.append(f"proof is judged by {shlex.join(plan.judge.command)} (launch_cluster.artifact_formats)")
+    return lines
+
+
+def _program(spec: LaunchSpec) -> str:
+    if spec.script is not None:
+        return " ".join(["the script", shlex.join(spec.script_args)]).strip()[:_LONGEST]
+    return (spec.shell or shlex.join(spec.command)).replace("\n", " ")[:_LONGEST]
+
+
+def _place(plan: Plan) -> str:
+    """How many nodes and ranks, what a node gives, and where."""
+    shape, ask = plan.topology, plan.spec.resources
+    node = ["all its CPUs, shared by its ranks" if plan.job.all_cpus else _count(plan.job.cpus_per_node, "CPU")]
+    if plan.gpus_per_node:
+        node.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
+    node += ask.gres
+    spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
+    by = f"x {_count(shape.ranks_per_node, 'rank')} = {_count(shape.world_size, 'rank')} by {shape.starter.shown}"
+    if ask.gpus_per_node and plan.spec.launcher.gpus == GPUS_OF_NODE:
+        by += ", each with all GPUs of its node"
+    if plan.spec.script is not None:
+        by = "with the script on the first"
+    if plan.roles:
+        by = f"for {_count(len(plan.roles), 'role')}"
+    inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
+    where = f"partition {ask.partition or '(default)'}"
+    if inside:
+        where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
+    return f"{_count(plan.job.nodes, 'node')}{spares} {by}; a node: {', '.join(node)}; {where}"
+
+
+def _time(plan: Plan) -> str:
+    if plan.spec.launcher.inside_job:
+        return f"what is left of job {plan.spec.launcher.inside_job}"
+    limit = dict(plan.header).get("time")
+    return f"at most {time_shown(limit)}" if limit else "the partition's limit"
+
+
+def _surroundings(plan: Plan) -> str:
+    """The container, and the environment in it."""
+    wanted, key = plan.spec.environment, first(plan.refs, ENVIRONMENT) or first(plan.refs, PACKAGES)
+    parts = [f"{plan.container.image} by {plan.container.runtime}"] if plan.container else []
+    if key:
+        source = wanted.file or wanted.requirements or "pyproject.toml"
+        parts.append(f"{wanted.mode} environment {key.key[:KEY_DIGITS]} from {source}")
+    elif wanted.mode == "path":
+        parts.append(f"the environment {wanted.path}")
+    elif not parts:
+        parts.append("the containers of its roles" if plan.containers else "the nodes' own Python")
+    setup = plan.spec.setup
+    parts += [f"modules {' '.join(setup.modules)}"] if setup.modules else []
+    parts += [f"{_count(len(setup.commands), 'command')} of setup"] if setup.commands else []
+    return ", ".join(parts)
+
+
+def _success(plan: Plan) -> str:
+    artifact = plan.spec.artifact
+    if not artifact:
+        return "exit code 0; no artifact is declared that would prove a result"
+    wanted = [
+        f"{key} {' '.join(f'{name} {json.dumps(value)}' for name, value in conditions.items())}".strip()
+        for key, conditions in artifact.require.items()
+    ]
+    return (
+        f"{artifact.path}{'/' + artifact.complete if artifact.complete else ''}"
+        + (f" with {', '.join(wanted)}" if wanted else "")
+        + ("; then the job ends itself" if artifact.then == "end" else "")
+    )
+
+
+def _count(number: int, thing: str) -> str:
+    return f"{number} {thing}" + ("" if number == 1 else "s")
