@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 import re
 import shlex
 import subprocess
@@ -102,6 +103,62 @@ def test_no_play_and_no_file_for_a_shell_hides_a_failure_in_a_pipe() -> None:
             given += [(path, line) for line in lines if not line.lstrip().startswith("#")]
     hidden = [f"{place}: {line}" for place, line in given if programs(line) and "pipefail" not in line]
     assert not hidden, f"write it without a pipe, or begin with `set -o pipefail`:{bullet_list(hidden)}"
+
+
+#: The pipes of the shell text that is part of the product, by the file and the beginning of the first program, and why
+#: a failure of any but the last program does no harm. None runs with pipefail: it is turned on for a job's own lines.
+HARMLESS = {
+    ("runtime/rank/rank.sh", "getent ahostsv4"): "no address: the network libraries choose the interface",
+    ("runtime/rank/rank.sh", "ip -o -4 addr"): "no interface: the route is asked",
+    ("runtime/rank/rank.sh", "ip -o -4 route"): "no route: the network libraries choose the interface",
+    ("runtime/rank/rank.sh", "printf '%s' \"${rankzero_line"): "printf of a text does not fail; base64 is the last one",
+    ("runtime/start/attach.sh", "scontrol show config"): "no name: Slurm did not tell it to the step either",
+    ("runtime/start/no_python.sh", "sed -n"): "sed reads a text of ours",
+    ("runtime/start/no_python.sh", 'names "$asked"'): "scontrol asks nobody for it; then Slurm refuses the update",
+    ("runtime/start/no_python.sh", "within 60 sinfo"): "no nodes: Slurm decides",
+    ("jobs/templates/job.sbatch.j2", 'cd "$RANKZERO_RUNTIME"'): "what failed is in the sum, which then is another one",
+    ("jobs/templates/sealed.j2", "scontrol show config"): "no TmpFS: the other local folders are tried",
+    ("jobs/templates/user.j2", "getent passwd"): "grep finds nothing: the home of the login node stays",
+    ("plugin_utils/jobs/site_environment.py", "printf '%s"): "the names were read before",
+    ("plugin_utils/jobs/site_environment.py", "read_names"): "its failure is written into the digest",
+    ("lab/machine/sharing.py", "sshfs --help"): "no help: the option is not used",
+}
+#: A pipe in a shell's text. `||` and the alternatives of a `case` are none.
+PIPE = re.compile(r"(?<!\|)\|(?!\|)")
+CASE = re.compile(r"^\s*(?:case .* in )?\(?[^\s()]+(?: ?\| ?[^\s()]+)*\)(?=\s|$)")
+#: The programs by which a pipe is known in a text of Python.
+PROGRAMS = re.compile(
+    r" \|&? (?:LC_ALL=C )?(?:awk|base64|cut|grep|head|sed|sh|sha256sum|sort|tail|tee|tr|uniq|wc|xargs)\b"
+)
+#: Texts of Python with such a program that are for people.
+FOR_PEOPLE = (
+    *("module_utils/diagnosis/signatures/sbatch_rejected.py", "module_utils/spec/job.py"),
+    "plugin_utils/sources/outputs.py",
+)
+
+
+def shipped_pipes() -> Iterator[tuple[str, str]]:
+    """The file and the line of each pipe in the shell text below plugins."""
+    for path in [*files("plugins/", ".sh"), *(path for path in files("plugins/", ".j2") if ".html" not in path)]:
+        for line in read(path).replace("\\\n", " ").splitlines():
+            plain = re.sub(r"\{[{%#].*?[#%}]\}", "", re.sub(r"(?<![\w$\\])'[^']*'", "''", line))
+            if not line.lstrip().startswith("#") and PIPE.search(CASE.sub("", plain)):
+                yield path, line
+    for path in files("plugins/", ".py"):
+        text = read(path)
+        if PROGRAMS.search(text) and not path.endswith(FOR_PEOPLE) and not path.startswith("plugins/modules/"):
+            for node in ast.walk(ast.parse(text)):
+                if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                    yield from ((path, line) for line in node.value.splitlines() if PROGRAMS.search(line))
+
+
+def test_each_pipe_of_the_product_is_known_to_hide_no_failure() -> None:
+    pipes = list(shipped_pipes())
+    used = {key: [line for path, line in pipes if path.endswith(key[0]) and key[1] in line] for key in HARMLESS}
+    known = {line for lines in used.values() for line in lines}
+    hidden = [f"{path}: {line.strip()}" for path, line in pipes if line not in known]
+    assert not hidden, f"show it harmless in HARMLESS, or write it without a pipe:{bullet_list(hidden)}"
+    assert all(used.values()), [key for key, lines in used.items() if not lines]
 
 
 @pytest.mark.parametrize(

@@ -21,18 +21,25 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents i
 
 # This reads conda's history of installed packages, the marker of a venv, and the names of installed distributions,
 # which contain their versions. It does not read the files themselves, which would take minutes on a network file
-# system. So an edit inside a package, or in the source of an editable one, does not cause a new launch.
+# system. So an edit inside a package, or in the source of an editable one, does not cause a new launch. What cannot be
+# read is an error: a digest without it would be another key, and so another launch.
 _LOOK = """env={path}
 if [ ! -d "$env" ]; then echo 'rankzero:missing'; exit 0; fi
 if [ ! -x "$env/bin/python" ]; then echo 'rankzero:no-python'; exit 0; fi
 kind=venv
 [ ! -d "$env/conda-meta" ] || kind=conda
 version=$("$env/bin/python" -I -c 'import sys; print("%d.%d.%d" % sys.version_info[:3])' 2>&1) || version=broken
-digest=$({{ cat "$env/conda-meta/history" "$env/pyvenv.cfg" 2>/dev/null
-  for folder in "$env"/lib/python*/site-packages; do
-    ls -1 "$folder" 2>/dev/null | LC_ALL=C grep -E '\\.(dist-info|egg-info|egg-link|pth)$' | LC_ALL=C sort
+read_names() {{
+  for file in "$env/conda-meta/history" "$env/pyvenv.cfg"; do
+    [ ! -e "$file" ] || cat "$file" || return
   done
-}} | sha256sum | cut -d' ' -f1)
+  for folder in "$env"/lib/python*/site-packages; do
+    [ -e "$folder" ] || continue
+    names=$(ls -1 "$folder") || return
+    printf '%s\\n' "$names" | LC_ALL=C grep -E '\\.(dist-info|egg-info|egg-link|pth)$' | LC_ALL=C sort
+  done
+}}
+digest=$({{ {{ read_names || printf unreadable- >&3; }} | sha256sum | cut -d' ' -f1; }} 3>&1)
 printf 'rankzero:%s:%s:%s\\n' "$kind" "$version" "$digest"
 """
 

@@ -113,7 +113,8 @@ if [ -n "${RANKZERO_SECRETS:-}" ]; then
     # Not split by `read`: it would take the padding at the end of a line for a separator.
     while IFS= read -r rankzero_line; do
         case ",$RANKZERO_SECRETS," in *",${rankzero_line%%=*},"*) ;; *) continue ;; esac
-        rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d; printf x)
+        rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d && printf x) \
+            || rankzero_fail "secrets.env: the value of ${rankzero_line%%=*} cannot be read on $rankzero_host"
         export "${rankzero_line%%=*}=${rankzero_value%x}"
     done <&"$rankzero_secrets"
     exec {rankzero_secrets}<&-

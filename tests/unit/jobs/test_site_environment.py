@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 import subprocess
 import sys
@@ -24,8 +25,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.site_environme
 )
 
 
-def looked(path: Path, wanted: str | None = None) -> Adopted:
-    done = subprocess.run(["/bin/sh", "-c", inspect_command(str(path))], capture_output=True, text=True, check=False)
+def looked(path: Path, wanted: str | None = None, tools: str = "") -> Adopted:
+    environment = {**os.environ, "PATH": f"{tools}{os.environ['PATH']}"}
+    command = ["/bin/sh", "-c", inspect_command(str(path))]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     return adopted(str(path), f"a banner\n{done.stdout}{done.stderr}", wanted)
 
 
@@ -45,6 +48,19 @@ def problem(path: Path, wanted: str | None = None) -> str:
         looked(path, wanted)
     (text,) = caught.value.problems
     return text
+
+
+@pytest.mark.parametrize("program", ["cat", "ls"])
+def test_what_cannot_be_read_is_no_other_environment(place: Path, tmp_path: Path, program: str) -> None:
+    """A file server that answers with an error would have given another key, and so another launch."""
+    tools = tmp_path / "tools"
+    tools.mkdir()
+    (tools / program).write_text("#!/bin/sh\necho 'Stale file handle' >&2\nexit 2\n", encoding="utf-8")
+    (tools / program).chmod(0o755)
+    before = looked(place)
+    with pytest.raises(SpecError, match=r"cannot be read on the cluster: (?s:.*)Stale file handle"):
+        looked(place, tools=f"{tools}:")
+    assert looked(place) == before
 
 
 def test_a_venv_and_what_changes_its_key(place: Path) -> None:

@@ -186,3 +186,19 @@ def test_a_job_whose_secrets_are_gone_does_not_run_without_them(site: Site) -> N
     assert job.finish(attempt=1) == 78
     assert "the secrets (OTHER,TOKEN) of this run were removed at its end" in job.outcome()["message"]
     assert not (job.run / "ran").exists()
+
+
+def test_a_rank_does_not_run_with_a_secret_that_cannot_be_read(site: Site) -> None:
+    site.functions["base64"] = "return 1"
+    job = site.job(shell('touch "$RANKZERO_RUN_DIR/ran"'), secrets={"TOKEN": "x"})
+    assert job.finish() == 78
+    assert "secrets.env: the value of TOKEN cannot be read on" in (job.run / "logs" / "0" / "rank-0000.log").read_text()
+    assert not (job.run / "ran").exists()
+
+
+def test_a_node_that_does_not_know_the_account_keeps_the_home_of_the_login_node(site: Site) -> None:
+    """A directory service that does not answer left HOME empty, and caches went to the top of the file system."""
+    site.functions["getent"] = 'case "$1" in passwd) return 2 ;; *) command getent "$@" ;; esac'
+    job = site.job(shell('printf "%s" "$HOME" > "$RANKZERO_RUN_DIR/home"'))
+    assert job.finish(HOME="/home/as-on-the-login-node") == 0
+    assert (job.run / "home").read_text() == "/home/as-on-the-login-node"
