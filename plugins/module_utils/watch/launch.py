@@ -41,8 +41,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.requeues impo
 HOPELESS_AFTER = 10
 # How long (seconds) an end state that Slurm may turn into a requeue must last.
 SETTLE = 5
-# The job writes its outcome while it still runs: how long (seconds) Slurm may take to report its end.
-CLOSING = 60
+# The job writes its outcome while it still runs: how long (seconds) Slurm may take to report its end. It takes minutes
+# where it has lost a node; with the looks before and after, the wait then ends within a minute.
+CLOSING = 35
 # How long (seconds) the job must be missing from a queue that answers.
 ABSENT = 3
 # The longest time (seconds) between two looks at the files of a job.

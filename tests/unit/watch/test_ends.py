@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A wait for an outcome that does not come counts from the end of the job, not from the look that found it."""
+"""A wait ends within a minute of the end of its job, also where no outcome comes or Slurm cannot close the job."""
 
 from __future__ import annotations
 
@@ -18,19 +18,25 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.remote_poll i
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"], "world_size": 1}
+FAILED = {"job_id": "7", "attempt": 0, "success": False}
 #: The cluster's time (epoch seconds) when a wait begins, and how late (seconds) a wait for nothing may end.
 EPOCH, LATE = 1_800_000_000.0, 60.0
+#: The module that is asked after the last poll takes so many of these seconds on a busy controller.
+LAST_LOOK = 15.0
 
 
 class Story:
-    """A job that runs, ends at `end` seconds of the wait, completes until `closed`, and leaves no outcome.
+    """A job that runs, ends at `end` seconds of the wait, completes until `closed`, and leaves `outcome` at its end.
 
     `ahead`: by how much (seconds) the clock of the host that is asked is ahead of Slurm's. `silent`: the times between
     which Slurm does not answer.
     """
 
-    def __init__(self, end: float, closed: float, ahead: float = 0.0, silent: tuple[float, float] = (0, 0)) -> None:
-        self.end, self.closed, self.ahead, self.silent = end, closed, ahead, silent
+    def __init__(
+        self, end: float, closed: float, ahead: float = 0.0, silent: tuple[float, float] = (0, 0),
+        outcome: dict[str, Any] | None = None,
+    ) -> None:  # fmt: skip
+        self.end, self.closed, self.ahead, self.silent, self.outcome = end, closed, ahead, silent, outcome
         self.watch = Watch(RUN, "7", outcome_grace=40)
 
     def poll(self, now: float) -> Poll:
@@ -40,7 +46,7 @@ class Story:
             state, more = "FAILED", {**more, "end": EPOCH + self.end}
         record = JobRecord("7", "gpt.0123456789abcdef.1", state, **more)
         clock = EPOCH + now + self.ahead
-        view = View(exists=True, started=STARTED)
+        view = View(exists=True, started=STARTED, outcome=self.outcome if now >= self.end else None)
         if self.silent[0] <= now < self.silent[1]:
             return Poll(True, True, "no answer", {}, (view,), clock=clock)
         return Poll(True, True, "", {"7": record}, (view,), clock=clock)
@@ -62,6 +68,13 @@ def test_a_job_that_completes_for_long_is_not_waited_for_the_longer(ahead: float
     """Slurm kills for up to a minute what a job has left, and counts the job as ended since before that."""
     story = Story(end=100.0, closed=147.0, ahead=ahead)
     assert story.closed + LEAST <= story.over() <= story.end + LATE + max(0.0, -ahead)
+
+
+@pytest.mark.parametrize("silent", [(0, 0), (100.0, 1000.0)], ids=["completes", "no answer"])
+def test_a_failure_that_slurm_does_not_close_is_waited_for_less_than_a_minute(silent: tuple[float, float]) -> None:
+    """Slurm closes a job once it has heard of its nodes, and one that is lost says nothing."""
+    story = Story(end=100.0, closed=1000.0, silent=silent, outcome=FAILED)
+    assert story.end + 30.0 <= story.over() <= story.end + LATE - LAST_LOOK
 
 
 def test_a_job_that_ended_while_slurm_was_silent_is_waited_for_from_its_end() -> None:
