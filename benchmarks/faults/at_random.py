@@ -11,6 +11,7 @@ import json
 import shutil
 import sys
 import time
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -62,6 +63,12 @@ class Row:
     handed_over: int
     #: How long the batch took, in seconds.
     took: float
+    #: Launches of which a process outlived the job, and that a restarted server should have spared and did not.
+    left: list[str]
+    unhealed: list[str]
+    #: Shape of a launch -> how many launches had it, and how many injections met one of them under way.
+    shapes: dict[str, int]
+    met: dict[str, int]
 
 
 def rows_of(lab: str, came: Came) -> list[Row]:
@@ -86,6 +93,10 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 [text for text in came.alive for launch in of if text.startswith(f"{launch.case.name}:")],
                 *_shapes(of),
                 0.0 if rows else round(came.seconds, 1),
+                [text for text in came.left for launch in of if text.startswith(f"{launch.case.name}:")],
+                [text for text in came.unhealed for launch in of if text.startswith(f"{launch.case.name}:")],
+                dict(Counter(launch.shape for launch in of)),
+                {shape: count for (name, shape), count in came.met.items() if name == kind},
             )
         )
     return rows
@@ -141,13 +152,17 @@ def run_at_random(
         rows += new
         write(out / label, rows)
         for launch in came.launched:
-            slow = any(text.startswith(f"{launch.case.name}:") for text in (*came.late, *came.alive))
+            slow = any(text.startswith(f"{launch.case.name}:") for text in _wrong(came))
             if slow or launch.lost or launch.doubled():
                 keep(ground, launch, out / label)
         _tell(label, came, new)
-    _later(ground, rows, launched, 0.0 if STOP.is_set() else look_again, out / label)
+    _later(storm, rows, launched, 0.0 if STOP.is_set() else look_again, out / label)
     write(out / label, rows)
     return rows
+
+
+def _wrong(came: Came) -> list[str]:
+    return [*came.late, *came.alive, *came.left, *came.unhealed]
 
 
 def write(folder: Path, rows: Sequence[Row]) -> None:
@@ -165,9 +180,10 @@ def saved(folder: Path, labs: Sequence[str]) -> list[Row]:
     return rows
 
 
-def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], seconds: float, kept: Path) -> None:
+def _later(storm: Storm, rows: Sequence[Row], launched: Sequence[Launched], seconds: float, kept: Path) -> None:
     """Check every launch again, and add later failures to its row."""
     STOP.wait(seconds)
+    ground, left = storm.ground, storm.left(launched, storm.ends())
     for launch in launched:
         number = int(launch.case.name.partition("-")[0].removeprefix("r"))
         row = next(row for row in rows if row.batch == number and row.kind == launch.kind)
@@ -175,6 +191,10 @@ def _later(ground: Ground, rows: Sequence[Row], launched: Sequence[Launched], se
         if word and not any(text.startswith(f"{launch.case.name}:") for text in row.doubled):
             row.doubled.append(f"{launch.case.name}: later: {word}")
             keep(ground, launch, kept)
+        for text in left:
+            if text.startswith(f"{launch.case.name}:") and text not in row.left:
+                row.left.append(f"{text} (later)")
+                keep(ground, launch, kept)
         if launch.proven and not launch.case.proven():
             row.lost.append(f"{launch.case.name}: its proof is gone")
             keep(ground, launch, kept)
@@ -200,10 +220,12 @@ def _tell(label: str, came: Came, rows: Iterable[Row]) -> None:
         rest = f"; {row.helped}" if row.helped else ""
         rest += f"; LATE {row.late}" if row.late else ""
         rest += f"; ALIVE {row.alive}" if row.alive else ""
+        rest += f"; LEFT {row.left}" if row.left else ""
+        rest += f"; UNHEALED {row.unhealed}" if row.unhealed else ""
         rest += f"; {row.broken}" if row.broken else ""
         print(
             f"[faults] {label} {row.batch}: {row.kind}: {row.injections} on {row.launches} launches: {word}"
-            f" ({came.seconds:.0f} s){rest}",
+            f" ({came.seconds:.0f} s: {came.phases}){rest}",
             file=sys.stderr,
             flush=True,
         )
@@ -213,7 +235,7 @@ def good(rows: Iterable[Row]) -> bool:
     """Whether nothing is lost, doubled or late. A job that outlives its proof is left to a reader: Slurm may be waiting
     for a lost node.
     """
-    return not any(row.lost or row.doubled or row.late for row in rows)
+    return not any(row.lost or row.doubled or row.late or row.left or row.unhealed for row in rows)
 
 
 def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
@@ -225,7 +247,7 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
             [record.title, *_counts(of, labs), table.spread([value for row in of for value in row.seconds], 0)]
         )
     lines.append(["**all**", *_counts(rows, labs), None])
-    counted = ["launches", "lost", "doubled", "waits", "late waits", "alive 10 s after its proof"]
+    counted = ["launches", "lost", "doubled", "left", "waits", "late waits", "alive 10 s after its proof"]
     head = ["fault at a random time", *labs, *counted, "seconds until it is proven"]
     helped = [text for row in rows for text in row.helped]
     counts = "".join(f"\n- {text}: {helped.count(text)} times" for text in sorted(set(helped)))
@@ -234,7 +256,7 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
     seconds = max((sum(row.took for row in rows if row.lab == lab) for lab in labs), default=0.0)
     return (
         f"{count} injections on {sum(row.launches for row in rows)} launches in {seconds / 60:.0f} min.\n\n"
-        f"{table.markdown(head, lines)}\nOf the launches: {shapes}.\n"
+        f"{table.markdown(head, lines)}\n{_by_shape(rows)}\nOf the launches: {shapes}.\n"
         + (f"\nLeft to an administrator by Slurm:\n{counts}\n" if counts else "")
     )
 
@@ -242,7 +264,21 @@ def report(rows: Sequence[Row], labs: Sequence[str]) -> str:
 def _counts(rows: Sequence[Row], labs: Sequence[str]) -> list[object]:
     each: list[object] = [sum(row.injections for row in rows if row.lab == lab) or None for lab in labs]
     launches, waits = sum(row.launches for row in rows), sum(row.waits for row in rows)
-    lost, doubled, late, alive = (
-        sum(len(getattr(row, name)) for row in rows) for name in ("lost", "doubled", "late", "alive")
+    lost, doubled, left, late, alive = (
+        sum(len(getattr(row, name)) for row in rows) for name in ("lost", "doubled", "left", "late", "alive")
     )
-    return [*each, launches, lost, doubled, waits, late, alive]
+    return [*each, launches, lost, doubled, left, waits, late, alive]
+
+
+def _by_shape(rows: Sequence[Row]) -> str:
+    """A row per kind of fault: how many injections met a launch of each shape under way; then what became of them."""
+    lines: list[Sequence[object]] = []
+    for kind, record in KINDS.items():
+        of = [row for row in rows if row.kind == kind]
+        lines.append([record.title, *(sum(row.met.get(shape, 0) for row in of) or None for shape in instants.SHAPES)])
+    lines.append(["**launches**", *(sum(row.shapes.get(shape, 0) for row in rows) for shape in instants.SHAPES)])
+    for count in ("lost", "doubled", "left", "late", "alive", "unhealed"):
+        # A launch's name has its shape as second word.
+        told = Counter(text.split("-")[1] for row in rows for text in getattr(row, count))
+        lines.append([f"**{count}**", *(told[shape] for shape in instants.SHAPES)])
+    return table.markdown(["fault met by launches", *instants.SHAPES], lines)

@@ -11,21 +11,24 @@ import random
 import statistics
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_epoch
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import EARLY_SIGNAL
-from benchmarks.faults import ledger, playing
+from benchmarks.faults import ledger, playing, with_roles
 from benchmarks.faults.arrays import Array
-from benchmarks.faults.ground import OVER, Case, Ground, timed
+from benchmarks.faults.ground import OVER, Case, Ground
 from benchmarks.faults.instants import Batch, Injection
-from benchmarks.faults.kinds import ADOPT, CLOCKS, HANDOVER, HEAL, KINDS, MODULE, TREE, Hits
+from benchmarks.faults.kinds import ADOPT, CLOCKS, HANDOVER, HEAL, KINDS, MODULE, SERVER, TREE, Hits
+from benchmarks.faults.programs import timed
 from benchmarks.faults.shared import Breaker, short
-from benchmarks.faults.waits import LATE, Wait, Waiting, alive
+from benchmarks.faults.waits import ALIVE, LATE, Wait, Waiting, alive, covered
 
 #: A job's time limit, which also ends hung jobs.
 LIMIT = "00:03:00"
@@ -42,10 +45,12 @@ GENERATIONS = 8
 
 @dataclass
 class Launched:
-    """One launch of a batch and its results. `kind`: the table row that it belongs to."""
+    """One launch of a batch and its results. `kind`: the table row that it belongs to. `made_at`: epoch seconds."""
 
     case: Case
     kind: str
+    shape: str
+    made_at: float
     states: list[str] = field(default_factory=list)
     proven: bool = False
     seconds: float = 0.0
@@ -60,16 +65,23 @@ class Launched:
                 return word
         return ""
 
+    def under_way(self, begin: float, end: float) -> bool:
+        """Whether it had been made and was not proven, at some time between these."""
+        firsts = [min(part.proofs(), default=end) for part in self.case.parts()]
+        return self.made_at < end and begin < max(firsts)
+
     @property
     def lost(self) -> bool:
-        return not self.proven or not all(any(part.ledger.glob("run.*.begun")) for part in self.case.parts())
+        return not self.proven or not all(any(part.ledger.glob("run.*")) for part in self.case.parts())
 
 
 @dataclass
 class Came:
     """The result of a batch. `injected`: number of injected faults by kind. `helped`: what an administrator did.
 
-    `waits`: those that began; `late`: those that ended too late. `alive`: jobs that outlived their proof.
+    `waits`: those that began; `late`: those that ended too late. `alive`: jobs that outlived their proof. `left`: those
+    of which a process outlived them. `unhealed`: those that a restarted server should have spared, and did not.
+    `met`: (kind, shape) -> how many of the injections met a launch of that shape under way.
     """
 
     batch: Batch
@@ -81,7 +93,12 @@ class Came:
     waits: list[Wait] = field(default_factory=list)
     late: list[str] = field(default_factory=list)
     alive: list[str] = field(default_factory=list)
+    left: list[str] = field(default_factory=list)
+    unhealed: list[str] = field(default_factory=list)
+    met: Counter[tuple[str, str]] = field(default_factory=Counter)
     seconds: float = 0.0
+    phases: str = ""
+    restarting: list[Case] = field(default_factory=list)
 
 
 class Storm:
@@ -106,6 +123,7 @@ class Storm:
         """Run the launches with their faults, until all of them have settled."""
         begun = time.monotonic()
         came = Came(batch, [self._launched(batch, number) for number in range(len(batch.jobs))])
+        made, spans = time.monotonic(), len(self.breaker.spans)
         tasks: list[Callable[[], object]] = [functools.partial(self._launch, came)]
         tasks += [functools.partial(self._inject, came, injection) for injection in batch.injections]
         waited = [number for number, job in enumerate(batch.jobs) if job.waited]
@@ -121,13 +139,27 @@ class Storm:
                 except Exception as error:
                     came.broken.append(short(error))
         came.broken += self.breaker.mend()
+        broke = time.monotonic()
         self.settle(came)
+        settled = time.monotonic()
         if waiting:
             came.waits = waiting.end(LATE)
+            came.broken += filter(None, [waiting.refused()])
             told = [(wait.name, wait.late(self.breaker.spans)) for wait in came.waits]
             came.late = [f"{name}: {word}" for name, word in told if word]
-        came.alive = self._alive(came)
-        came.seconds = time.monotonic() - begun
+        ended = time.monotonic()
+        ends = self.ends()
+        came.alive = self._alive(came, ends)
+        came.left = self.left(came.launched, ends)
+        for span in self.breaker.spans[spans:]:
+            shapes = {launch.shape for launch in came.launched if launch.under_way(*span)}
+            came.met.update((batch.kind, shape) for shape in shapes)
+        for case in came.restarting:
+            jobs = {path.name.split(".")[1] for path in case.ledger.glob("run.*.begun")}
+            if case.job["roles"][with_roles.SERVES]["on_exit"] == "restart" and len(jobs) != 1:
+                came.unhealed.append(f"{case.name}: jobs {', '.join(sorted(jobs))}")
+        came.seconds = ended - begun
+        came.phases = f"{made - begun:.0f} made, {broke - made:.0f} faults, {settled - broke:.0f} settled"
         return came
 
     def _launched(self, batch: Batch, number: int) -> Launched:
@@ -148,20 +180,38 @@ class Storm:
         sealed = job.sealed and bool(self.ground.sealed)
         if sealed:
             spec["environment"] = self.ground.sealed
-        name, program = f"r{batch.number}", timed(job.seconds, sealed=sealed, together=job.healing)
+        name, last = f"r{batch.number}-{job.shape}", with_roles.ASK if job.way else "true"
+        program = timed(job.seconds, sealed=sealed, together=job.healing and not job.way, last=last)
         if job.elements > 1:
             case: Case = Array(self.ground, name, program, spec, job.elements)
+        elif job.way:
+            case = with_roles.Divided(self.ground, name, program, {**spec, "way": job.way, "servers": job.servers})
         else:
             case = self.ground.case(name, program=program, **spec)
         case.seconds = job.seconds
-        return Launched(case, kind)
+        return Launched(case, kind, job.shape, time.time() + job.start)
 
-    def _alive(self, came: Came) -> list[str]:
-        """The jobs that lived too long after their proof."""
+    def ends(self) -> dict[str, tuple[float | None, str]]:
+        """Job -> when it ended (None if it has not), and its state."""
         columns = "--Format=JobID:20,EndTime:30,State:20"
         rows = self.ground.on("head", "squeue", "--noheader", "--states=all", columns).stdout.splitlines()
         words = [row.split() for row in rows]
-        ends = {row[0]: (parse_epoch(row[1]) if row[2] in OVER else None, row[2]) for row in words if len(row) == 3}
+        return {row[0]: (parse_epoch(row[1]) if row[2] in OVER else None, row[2]) for row in words if len(row) == 3}
+
+    def left(self, launched: Sequence[Launched], ends: Mapping[str, tuple[float | None, str]]) -> list[str]:
+        """The launches of which a process still runs too long after the end of its job."""
+        told, now = [], time.time()
+        for pid, env in with_roles.processes({"SLURM_JOB_UID": str(profile.UID)}):
+            job, name = env.get("SLURM_JOB_ID", ""), env.get("SLURM_JOB_NAME", "").partition(".")[0]
+            end, state = ends.get(job, (None, ""))
+            if end is None or not any(launch.case.name == name for launch in launched):
+                continue
+            if now - end - covered(self.breaker.spans, end, now) > ALIVE:
+                told.append(f"{name}: process {pid} of job {job} ({state}) runs {now - end:.0f} s after its end")
+        return told
+
+    def _alive(self, came: Came, ends: Mapping[str, tuple[float | None, str]]) -> list[str]:
+        """The jobs that lived too long after their proof."""
         told = [(launch.case, alive(launch.case, ends, self.breaker.spans)) for launch in came.launched]
         return [f"{case.name}: {word}" for case, word in told if word]
 
@@ -205,10 +255,13 @@ class Storm:
                 self.took.append(reply["seconds"])
             hit = hits.get(number)
             if hit and launched.kind == hit.kind and (hit.kind == MODULE or KINDS[hit.kind].hits is Hits.TWICE):
-                self._count(came, hit, hit.kind != MODULE or reply["killed"])
+                self._count(came, hit, hit.kind != MODULE or reply["killed"], launched.shape)
 
-    def _count(self, came: Came, injection: Injection, hit: bool) -> None:
+    def _count(self, came: Came, injection: Injection, hit: bool, shape: str = "") -> None:
+        """`shape`: of the launch that it hit, if it was one."""
         with self.injecting:
+            if shape and hit:
+                came.met[injection.kind, shape] += 1
             came.injected[injection.kind] = came.injected.get(injection.kind, 0) + hit
             came.missed += not hit
 
@@ -219,12 +272,16 @@ class Storm:
             return
         begun = time.monotonic()
         cases = [came.launched[number].case for number in injection.launches]
+        shapes = [came.launched[number].shape for number in injection.launches]
         if kind.hits is Hits.PLAYBOOK:
             playing.pause_until(begun, came.batch.jobs[injection.launches[0]].start)
             after = injection.at * playing.usual_seconds(cases, self.usual)
-            self._count(came, injection, playing.killed(self.ground, cases, after, tree=kind.name == TREE))
+            hit, shape = playing.killed(self.ground, cases, after, tree=kind.name == TREE), shapes[0]
+            self._count(came, injection, hit, shape)
         elif kind.name == HANDOVER:
-            self._count(came, injection, self._handed_over(cases[0], injection.at))
+            self._count(came, injection, self._handed_over(cases[0], injection.at), shapes[0])
+        elif kind.name == SERVER:
+            self._count(came, injection, self._server_killed(came, cases[0], injection.at), shapes[0])
         elif kind.name == HEAL:
             (half,) = injection.halves
             self._count(came, injection, self._lose_ranks(came.launched[half.launches[0]].case, half))
@@ -251,6 +308,14 @@ class Storm:
             return False
         started = json.loads((case.run_dir() / "started.json").read_text(encoding="utf-8"))
         self.breaker.inject(fault, started["nodes"][1])
+        return True
+
+    def _server_killed(self, came: Came, case: Case, at: float) -> bool:
+        """Kill a server of a job that runs. False if it had ended before."""
+        job = self._running(case, at)
+        if not job or not with_roles.kill_server(job):
+            return False
+        came.restarting.append(case)
         return True
 
     def _handed_over(self, case: Case, at: float) -> bool:

@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job
 from benchmarks.faults import sending
 from benchmarks.faults.parts import Part
+from benchmarks.faults.programs import untimed
 
 ROOT = Path(__file__).resolve().parents[2]
 PYTHON = "/usr/bin/python3"
@@ -199,46 +200,6 @@ class Ground:
         ]
 
 
-def untimed(hold: bool) -> Callable[[str], Sequence[str]]:
-    """The usual program: it leaves its mark, and ends at once or when told to."""
-
-    def program(ledger: str) -> Sequence[str]:
-        # A caching share remembers missing names, so the folder is listed instead of testing for the file.
-        wait = f"until ls {ledger} | grep -qx go; do sleep 0.3; done; " if hold else ""
-        return [
-            "sh",
-            "-c",
-            f": > {ledger}/job.$SLURM_JOB_ID.$RANKZERO_ATTEMPT; {wait}echo '{{\"ok\": 1}}' > result.json",
-        ]
-
-    return program
-
-
-def timed(seconds: float, *, sealed: bool = False, together: bool = False) -> Callable[[str], Sequence[str]]:
-    """A program that runs for `seconds`. Its first rank records its start, its life and its end; see `ledger.parse`.
-
-    `sealed`: it starts the Python of its environment. `together`: its first rank fails once the second one is gone.
-    """
-
-    def program(ledger: str) -> Sequence[str]:
-        mark = f"{ledger}/run.$SLURM_JOB_ID.$RANKZERO_ATTEMPT.$me.$EPOCHREALTIME.$RANK"
-        first = '[ "$RANK" != 0 ] ||'
-        begin, end = f"{first} : > {mark}.begun", f"{first} : > {mark}.ended"
-        if sealed:
-            begin = f"python -c pass || exit 1; {begin}"
-        proof = f"{first} echo '{{\"ok\": 1}}' > result.json"
-        # Waits by reading with a time limit from a pipe without a writer, so that no process is started twice a second.
-        wait = f"until=$((${{EPOCHREALTIME/./}} + {round(seconds * 1e6)})); exec 9<> <(:); "
-        loop = f"{first} echo . > $alive; read -rt 0.5 -u 9"
-        if together:
-            beat = f"{ledger}/beat.$SLURM_JOB_ID.$RANKZERO_ATTEMPT"
-            loop += f'; [ "$RANK" = 0 ] || echo . > {beat}; [ -z "$(find {beat} -mmin +0.1 2> /dev/null)" ] || exit 1'
-        wait += f"while ((${{EPOCHREALTIME/./}} < until)); do {loop}; done"
-        return ["bash", "-c", f"trap 'exit 0' TERM; me=$$-$RANDOM; alive={mark}.alive; {begin}; {wait}; {end}; {proof}"]
-
-    return program
-
-
 class Case:
     """One launch: its request, its ledger, and the replies of its launchers."""
 
@@ -253,7 +214,7 @@ class Case:
         self.ledger = ground.outside / "ran" / self.name
         self.ledger.mkdir(mode=0o777)
         self.ledger.chmod(0o777)
-        self.job = {
+        job = {
             "name": self.name,
             "command": list(program(f"{ground.inside}/ran/{self.name}")),
             "code": {"src": str(ground.code)},
@@ -262,9 +223,14 @@ class Case:
             "artifact": {"path": "result.json", "require": {"ok": {"eq": 1}}},
             **{name: value for name, value in spec.items() if name != "resources"},
         }
+        self.job = self._job(job)
         self.request, self.sent = sending.send(ground, self.job, self._prepared, sending.VERSION)
         launch = self.sent.get("array", self.sent)
         self.runs = ground.outside / Path(launch["runs_dir"]).relative_to(ground.inside)
+
+    def _job(self, job: dict[str, Any]) -> dict[str, Any]:
+        """What is launched, from what is said of every launch."""
+        return job
 
     def _prepared(self, job: Job, **options: Any) -> tuple[Prepared, dict[str, Any]]:
         return sending.job_of(job, **options)

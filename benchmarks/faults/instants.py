@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, Hits, Kind
+from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, SERVER, Hits, Kind
 
 PER_BATCH_OF_LAUNCHES = 40
 #: Number of launches per playbook.
@@ -23,6 +23,10 @@ OF_ONE_PLAYBOOK = 2
 WAITED = 0.5
 #: Share of the launches, of those that may be one, that are a job array, and its elements; and that have a spare node.
 ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
+#: Share of the launches, of those that are no array, with roles, and the ways of these (`with_roles.WAYS`).
+ROLES, WAYS = 0.35, ("restart", "fail", "share")
+#: What a launch may be.
+SHAPES = ("plain", "array", *WAYS)
 #: Share of the launches whose Python is in a sealed environment.
 SEALED = 0.5
 #: A node that is lost under ranks with a spare one is lost in this first part of their program, which runs so many
@@ -38,7 +42,7 @@ class Scale:
     usual time for which something is gone.
     """
 
-    launches: int = 10
+    launches: int = 14
     begin: float = 22.0
     window: float = 30.0
     program: tuple[float, float] = (0.5, 20.0)
@@ -54,7 +58,8 @@ class Job:
     """One launch: when it is made, how long its program runs, on how many nodes, and whether its artifact ends it.
 
     `waited`: a playbook makes it, and waits for it. `elements`: more than one is a job array. `sealed`: its Python is
-    in a sealed environment. `healing`: its ranks fail together, as in a collective.
+    in a sealed environment. `healing`: its ranks fail together, as in a collective. `way`: of its roles; "" if it has
+    none. `servers`: how many processes its other role has.
     """
 
     start: float
@@ -66,6 +71,13 @@ class Job:
     spares: int = 0
     sealed: bool = False
     healing: bool = False
+    way: str = ""
+    servers: int = 1
+
+    @property
+    def shape(self) -> str:
+        """The kind of launch that it is: a part of its name."""
+        return self.way or ("array" if self.elements > 1 else "plain")
 
 
 @dataclass(frozen=True)
@@ -168,12 +180,17 @@ class _Plan:
         waited = (not kind or kind.name == HEAL) and self.chance.random() < WAITED
         alone = waited or (kind is not None and (kind.hits is Hits.PLAYBOOK or kind.name in (HANDOVER, HEAL)))
         elements = ELEMENTS if self.chance.random() < ARRAYS and not alone else 1
+        named = kind is not None and kind.name == SERVER
+        way = self.chance.choice(WAYS) if named or (elements == 1 and self.chance.random() < ROLES) else ""
+        servers, elements = 2 if self.chance.random() < 0.3 else 1, 1 if way else elements
         spares = 1 if self.chance.random() < SPARES and (not kind or kind.name != HANDOVER) else 0
         sealed = self.chance.random() < SEALED
         if kind and kind.name == HEAL:
             # The fault needs time to hit, and the job time to see it.
-            return Job(start, seconds + LONGER, 2, then_end, waited, 1, 1, sealed, True)
-        return Job(start, seconds, nodes, then_end, waited, elements, spares, sealed)
+            # With roles, its second node is the other role's.
+            nodes, way = (1, WAYS[1]) if way else (2, "")
+            return Job(start, seconds + LONGER, nodes, then_end, waited, 1, 1, sealed, True, way)
+        return Job(start, seconds, 1 if way else nodes, then_end, waited, elements, spares, sealed, False, way, servers)
 
     def single(self, kind: Kind, launches: Sequence[int] = ()) -> Injection:
         gone = round(self.chance.uniform(*kind.gone) * (self.scale.gone if kind.breaks else 1.0), 2)

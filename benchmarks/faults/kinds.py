@@ -65,7 +65,7 @@ def own_disk(lab: Lab) -> bool:
 
 #: Kinds that other modules name: how they are injected is code.
 MODULE, HANDOVER, HEAL, PAIR = "module", "handover", "heal", "pair"
-CLOCKS, ADOPT, TREE = "clocks", "adopt", "tree"
+CLOCKS, ADOPT, TREE, SERVER = "clocks", "adopt", "tree", "server"
 _OFF = until(Switches.power_off, Switches.power_on)
 _KINDS = (
     Kind(MODULE, "the module is killed", 22, Hits.LAUNCH),
@@ -78,42 +78,43 @@ _KINDS = (
     Kind("ansible", "ansible-playbook is killed", 5, Hits.PLAYBOOK, slow=True),
     Kind(TREE, "ansible-playbook and all its processes are killed", 5, Hits.PLAYBOOK, slow=True),
     Kind(HANDOVER, "the early signal, where a successor must go on", 6, Hits.LAUNCH),
+    Kind(SERVER, "a server of a role is killed", 12, Hits.LAUNCH),
     Kind(
-        "slurmctld", "slurmctld is killed and started again", 9, Hits.ALL, 12, (0.0, 2.0),
+        "slurmctld", "slurmctld is killed and started again", 9, Hits.ALL, 14, (0.0, 2.0),
         until(Switches.crash_slurmctld, Switches.start_slurmctld),
     ),
     Kind(
-        "slurmdbd", "slurmdbd is killed and started again", 4, Hits.ALL, 9, (0.0, 5.0),
+        "slurmdbd", "slurmdbd is killed and started again", 4, Hits.ALL, 12, (0.0, 5.0),
         until(Switches.crash_slurmdbd, Switches.start_slurmdbd), accounted, slow=True,
     ),
-    Kind("node", "a node is off for 2 s to 60 s", 4, Hits.NODE, 5, (2.0, 60.0), _OFF, realistic, slow=True),
-    Kind("reboot", "a node reboots within seconds", 4, Hits.NODE, 8, (0.0, 0.0), _OFF, realistic, slow=True),
+    Kind("node", "a node is off for 2 s to 60 s", 4, Hits.NODE, 8, (2.0, 60.0), _OFF, realistic, slow=True),
+    Kind("reboot", "a node reboots within seconds", 4, Hits.NODE, 12, (0.0, 0.0), _OFF, realistic, slow=True),
     Kind(
-        "frozen", "slurmctld is frozen (SIGSTOP) for 2 s to 30 s", 3, Hits.ALL, 2, (2.0, 30.0),
+        "frozen", "slurmctld is frozen (SIGSTOP) for 2 s to 30 s", 3, Hits.ALL, 3, (2.0, 30.0),
         until(Switches.freeze_slurmctld, Switches.thaw_slurmctld), slow=True,
     ),
     Kind(
-        "slurmd", "a slurmd is frozen for 2 s to 25 s", 3, Hits.NODE, 5, (2.0, 25.0),
+        "slurmd", "a slurmd is frozen for 2 s to 25 s", 3, Hits.NODE, 10, (2.0, 25.0),
         until(Switches.freeze_slurmd, Switches.thaw_slurmd), realistic, slow=True,
     ),
     Kind(
-        "partition", "both networks of a node are down for 3 s to 40 s", 4, Hits.NODE, 5, (3.0, 40.0),
+        "partition", "both networks of a node are down for 3 s to 40 s", 4, Hits.NODE, 8, (3.0, 40.0),
         until(Switches.link_down, Switches.link_up), realistic, slow=True,
     ),
     Kind(
-        "flap", "both networks of a node come and go for 2 s to 15 s", 4, Hits.NODE, 6, (2.0, 15.0),
+        "flap", "both networks of a node come and go for 2 s to 15 s", 4, Hits.NODE, 10, (2.0, 15.0),
         again_and_again(Switches.link_down, Switches.link_up), realistic, slow=True,
     ),
     Kind(
-        "shared", "/shared is gone on a node for 1 s to 20 s", 4, Hits.NODE, 6, (1.0, 20.0),
+        "shared", "/shared is gone on a node for 1 s to 20 s", 4, Hits.NODE, 12, (1.0, 20.0),
         until(Switches.hide, Switches.unhide), realistic, slow=True,
     ),
     Kind(
-        "read_only", "/shared is read-only on a node for 1 s to 20 s", 3, Hits.NODE, 6, (1.0, 20.0),
+        "read_only", "/shared is read-only on a node for 1 s to 20 s", 3, Hits.NODE, 12, (1.0, 20.0),
         until(Switches.protect, Switches.unprotect), realistic,
     ),
     Kind(
-        "full", "the disk of /shared is full for 1 s to 12 s", 3, Hits.ALL, 4, (1.0, 12.0),
+        "full", "the disk of /shared is full for 1 s to 12 s", 3, Hits.ALL, 6, (1.0, 12.0),
         until(Switches.fill, Switches.empty), own_disk, slow=True,
     ),
     Kind(HEAL, "a node is lost under ranks that a spare node may heal", 6, Hits.RANKS, 3, fits=realistic, slow=True),

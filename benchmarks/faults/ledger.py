@@ -36,9 +36,10 @@ def parse(files: Mapping[str, float]) -> list[Run]:
             continue
         job, attempt, token, seconds, fraction, _rank, event = words[1:]
         time = float(f"{seconds}.{fraction}")
-        if event == "begun":
+        # Where nothing could be written at the start, the name of a later file has it.
+        if event == "begun" or (event == "alive" and (job, attempt, token) not in runs_of):
             runs_of[job, attempt, token] = Run(job, attempt, time, time)
-        else:
+        if event != "begun":
             last = time if event == "ended" else written
             seen[job, attempt, token] = max(last, seen.get((job, attempt, token), 0.0))
     runs = [replace(run, alive=max(run.begun, seen.get(of, 0.0))) for of, run in runs_of.items()]

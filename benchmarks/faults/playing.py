@@ -49,7 +49,11 @@ def files(
     more = each or {}
     common = {**head, **user, "launch_cluster": cluster}
     hosts = {case.name: {**common, "job": case.job, **more.get(case.name, {})} for case in cases}
-    play = {"hosts": "all", "gather_facts": False, "strategy": "free" if more else "linear", "tasks": list(tasks)}
+    play = {
+        "hosts": "all", "gather_facts": False, "strategy": "free" if more else "linear", "tasks": list(tasks),
+        # Its hosts are one cluster, and it is meant to launch on each.
+        "vars": {"cluster": "all"},
+    }  # fmt: skip
     playbook, inventory = folder / "play.yml", folder / "inventory.json"
     playbook.write_text(json.dumps([play]), encoding="utf-8")
     inventory.write_text(json.dumps({"all": {"hosts": hosts}}), encoding="utf-8")

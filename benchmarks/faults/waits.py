@@ -97,6 +97,13 @@ class Waiting:
                 return
             time.sleep(0.5)
 
+    def refused(self) -> str:
+        """Why no launch was made at all; "" if one was: the playbook itself may be wrong."""
+        told = list(self._told("rankzero.slurm.job").values())
+        if any(line["outcome"] == "ok" for line in told):
+            return ""
+        return f"no launch by the playbook: {told[0]['result'].get('msg') if told else 'see its log'}"
+
     def end(self, patience: float) -> list[Wait]:
         """Wait for the playbook, kill it after `patience` seconds, and return all waits that began."""
         with contextlib.suppress(subprocess.TimeoutExpired):

@@ -109,6 +109,71 @@ def test_a_gate_that_never_opens_fails_and_says_what_it_waited_for(programs: Sit
     assert "role server was not ready within 5 s" in outcome["message"] and "503" in outcome["message"]
 
 
+def test_a_server_that_answers_with_an_error_opens_no_gate_and_its_answer_is_said(programs: Site) -> None:
+    broken = (
+        "import http.server as h, sys; "
+        "h.HTTPServer(('', int(sys.argv[1])), type('P', (h.BaseHTTPRequestHandler,), "
+        "{'do_GET': lambda self: self.send_error(500)})).serve_forever()"
+    )
+    (programs.folder / "code" / "broken.py").write_text(broken, encoding="utf-8")
+    server = {"command": ["broken.py", "{port}"], "ready": {"http": "/health", "within": "00:00:05"}}
+    launch = programs.launch(job(programs, server=server))
+    outcome = programs.outcome(launch)
+    assert not outcome["success"] and not (programs.run_dir(launch) / "work" / "result.json").exists()
+    assert "role server was not ready within 5 s" in outcome["message"] and "500" in outcome["message"], outcome
+    programs.ended(launch["job_id"])
+    nothing_left(programs, launch)
+
+
+@pytest.mark.parametrize("policy", ["fail", "restart"])
+def test_a_server_that_dies_after_the_gate_and_before_the_first_request(programs: Site, policy: str) -> None:
+    """It dies once the deciding role has started, which asks it only then."""
+    roles = {
+        "server": {
+            "shell": "python3 server.py {port} 0 & until [ -e begun ]; do sleep 0.1; done; "
+            "[ -e died ] || { touch died; kill -9 $!; exit 7; }; wait",
+            "ready": {"http": "/health"},
+            "on_exit": policy,
+        },
+        "client": {
+            "shell": "touch begun; until [ -e died ]; do sleep 0.1; done; "
+            f"until python3 client.py ask {' '.join(TOLD)}; do sleep 0.2; done",
+            "after_ready": ["server"],
+        },
+    }
+    launch = programs.launch(of_roles(programs, roles, {"answers": {}}), wait=policy == "restart")
+    outcome, log = programs.outcome(launch), log_of(programs.run_dir(launch), launch["job_id"])
+    assert outcome["success"] is (policy == "restart"), log
+    if policy == "fail":
+        assert "role server ended with exit code 7" in outcome["message"] and outcome["role"] == "server", outcome
+    else:
+        assert outcome["attempt"] == 0 and "starts again (1 of 3)" in log, log
+    programs.ended(launch["job_id"])
+    nothing_left(programs, launch)
+
+
+def test_a_node_of_a_role_that_dies_without_a_spare_one_brings_the_launch_back_into_the_queue(programs: Site) -> None:
+    if programs.lab.way != "realistic":
+        pytest.skip("a node dies as a whole only where it has namespaces of its own")
+    made = job(programs, checkpoint={"signal_before_end": 60, "requeue": True})
+    client = made["roles"]["client"]
+    del client["command"]
+    client["shell"] = f'[ "$RANKZERO_ATTEMPT" = 0 ] && m=wait || m=ask; exec python3 client.py $m {" ".join(TOLD)}'
+    launch = programs.launch(made)
+    run = programs.run_dir(launch)
+    programs.wait_for(run / "work" / "asked")
+    dead = read_json(run / "started.json")["roles"][1]["nodes"][1]
+    try:
+        programs.lab.faults.power_off(dead)
+        assert programs.ended(launch["job_id"]) == "COMPLETED", log_of(run, launch["job_id"])
+    finally:
+        programs.lab.faults.power_on(dead)
+    outcome, started = programs.outcome(launch), read_json(run / "started.json")
+    assert (outcome["success"], outcome["attempt"]) == (True, 1), outcome
+    assert dead not in started["nodes"], started
+    nothing_left(programs, launch)
+
+
 def test_a_cancelled_launch_is_cancelled_and_not_failed_by_its_server(programs: Site) -> None:
     launch = programs.launch(job(programs, "wait"))
     run = programs.run_dir(launch)

@@ -111,11 +111,15 @@ def _waits(job: Job, role: Role) -> str:
 
 
 def _start(job: Job, role: Role) -> None:
-    output = os.open(log(job, role), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
-    role.log_from = os.fstat(output).st_size
+    output = None
+    # Without its log, where the share is gone for a while: srun then speaks into the job's.
+    with contextlib.suppress(OSError):
+        output = os.open(log(job, role), os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644)
+        role.log_from = os.fstat(output).st_size
     role.step, role.ended_at = Step(ended_by=PROGRAM), None
     role.step.process = processes.start(words(job, role), environment(job, role), stderr=output)
-    os.close(output)
+    if output is not None:
+        os.close(output)
     log_line(f"role {role.name} starts on {' '.join(role.nodes)}")
     role.ready_by = None
     watch(job, role)
