@@ -31,20 +31,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.steps import is_step
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.ends import End, never_ran
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.ends import End, Since, never_ran, wait_until
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.requeues import Requeues
 
-# How long (seconds) a pending reason that never clears must last before the wait gives up.
+# How long (seconds) a pending reason that never clears must be seen before the wait gives up. Slurm does not say since
+# when a job has its reason.
 HOPELESS_AFTER = 10
-# How long (seconds) an end state that Slurm may turn into a requeue must last.
+# How long (seconds) an end state that Slurm may turn into a requeue must be seen. It decides that when the job has
+# completed, which may be long after its end, and does not say when.
 SETTLE = 5
-# The job writes its outcome while it still runs: how long (seconds) Slurm may take to report its end. It takes minutes
-# where it has lost a node; with the looks before and after, the wait then ends within a minute.
+# The job writes its outcome while it still runs: how long (seconds) after that Slurm may take to report its end.
+# That is minutes where it has lost a node; with the looks before and after, the wait then ends within a minute.
 CLOSING = 35
-# How long (seconds) the job must be missing from a queue that answers.
+# How long (seconds) the job must be missing from a queue that answers, which does not say since when.
 ABSENT = 3
 # The longest time (seconds) between two looks at the files of a job.
 LOOK = 5.0
@@ -53,8 +55,8 @@ LAST_LOOKS = 1.0
 # The delay (seconds) before the next try when this minute's queries are used up.
 SPENT = 5.0
 LINE_WIDTH = 200
-# How long (seconds) a running job may leave no trace in its run directory before the wait says so: on a network file
-# system, and on a disk of the host.
+# How long (seconds) after its start a running job may leave no trace in its run directory before the wait says so: on a
+# network file system, and on a disk of the host.
 UNSEEN, UNSEEN_LOCAL = 30.0, 10.0
 # A new expected start is reported when it moved by at least this much (seconds), or a quarter of the time left if that
 # is more.
@@ -102,11 +104,11 @@ class Watch:
     _expected: float | None = None
     _view: View = View()
     _hopeless_since: float | None = None
-    _unseen_since: float | None = None
+    _unseen: Since = field(default_factory=Since)
     _unseen_told: bool = False
     _silent: bool = False
     _ended_since: float | None = None
-    _outcome_since: float | None = None
+    _outcome: Since = field(default_factory=Since)
     _absent_since: float | None = None
     _delay: float = 0.0
     _queue_delay: float = 0.0
@@ -121,7 +123,7 @@ class Watch:
     @property
     def rank(self) -> int:
         """How urgent a look at the run directory is: 0 the job may be over, 1 it runs, 2 it waits in the queue."""
-        if self._outcome_since is not None or self._ended_since is not None or self._absent_since is not None:
+        if self._outcome.seen is not None or self._ended_since is not None or self._absent_since is not None:
             return 0
         return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
 
@@ -148,11 +150,11 @@ class Watch:
         events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now, clock)
         with one_alone(lambda why: events.append(Event("silent", why))):
             events += self._log(view, now)
-        events += self._still(now, clock) + self._unseen(view, now)
+        events += self._still(now, clock) + self._tell_no_trace(view, now, clock)
         if view.proven and not self.proven:
             self.proven = True
             events.append(Event("proven", "the artifact is there and valid"))
-        self._decide(view, poll, now)
+        self._decide(view, poll, now, clock)
         if self.done and self.pattern is not None and self.matched is None and view.log and view.log.content:
             # The rest of the log of a finished launch may contain the line.
             self.done = False
@@ -165,8 +167,8 @@ class Watch:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
         self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
-        self._requeues, self._end = Requeues(), End()
-        self._ended_since = self._absent_since = self._outcome_since = None
+        self._requeues, self._end, self._outcome = Requeues(), End(), Since()
+        self._ended_since = self._absent_since = None
         return [Event("followed", text)]
 
     def _queue(self, poll: Poll, view: View, now: float, wall: float) -> list[Event]:
@@ -253,23 +255,24 @@ class Watch:
 
     def _still(self, now: float, wall: float) -> list[Event]:
         """Report a stalled or slow job, which a log without new lines does not show."""
-        runs = self._attempt is not None and self._outcome_since is None
+        runs = self._attempt is not None and self._outcome.seen is None
         self.stands = self.pace.stands(now) if runs else ""
         end = self.record.limit if self.record is not None else None
         limit = f"; its time limit ends it in {duration(end - wall)}" if end is not None and end > wall else ""
         return self.pace.events(now, limit) if runs else []
 
-    def _unseen(self, view: View, now: float) -> list[Event]:
+    def _tell_no_trace(self, view: View, now: float, wall: float) -> list[Event]:
         """Report once that a running job leaves no trace here: its nodes may write to a folder of their own."""
         traces = self._attempt is not None or view.claim is not None or view.outcome is not None
         if traces or self.record is None or self.record.state != "RUNNING":
-            self._unseen_since = None
+            self._unseen.hear_whether(False, now, None)
             return []
-        self._unseen_since = now if self._unseen_since is None else self._unseen_since
-        if self._unseen_told or now - self._unseen_since < (UNSEEN_LOCAL if view.local else UNSEEN):
+        self._unseen.hear_whether(True, now, None if self.record.start is None else wall - self.record.start)
+        began = self._unseen.at
+        if began is None or self._unseen_told or not self._unseen.lasts(now, UNSEEN_LOCAL if view.local else UNSEEN):
             return []
         self._unseen_told = True
-        passed = duration(now - self._unseen_since)
+        passed = duration(now - began)
         text = (
             f"job {self.job_id} has run for {passed} on {self.record.node_list}, and nothing of it can be seen in "
             f"{self.run_dir}. If the nodes do not share that folder with the login node, the job "
@@ -322,7 +325,7 @@ class Watch:
             self.fraction = min(1.0, step / total)
         return (f" ({about(left)} left)" if left is not None else ""), self.fraction
 
-    def _decide(self, view: View, poll: Poll, now: float) -> None:
+    def _decide(self, view: View, poll: Poll, now: float, wall: float) -> None:
         """Decide whether the wait is over. A success ends it at once; a failure may still become a requeue."""
         status = self._status(view)
         proven = status.standing == SUCCEEDED
@@ -335,7 +338,8 @@ class Watch:
         if self.hopeless is not None or proven or milestone:
             self.done = True
             return
-        self._outcome_since = _since(self._outcome_since, status.outcome is not None, now)
+        written = view.outcome.get("time") if view.outcome else None
+        self._outcome.hear_whether(status.outcome is not None, now, None if written is None else wall - written)
         if poll.asked and not poll.silent:
             ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
             self._ended_since = _since(self._ended_since, ended, now)
@@ -352,7 +356,7 @@ class Watch:
         record, gone = self.record, self._absent_since is not None
         if self._ended_since is None and not gone:
             # The batch script wrote its outcome, but Slurm still shows the job as completing or does not answer.
-            return self._outcome_since is not None and status.over and now - self._outcome_since >= CLOSING
+            return status.over and self._outcome.lasts(now, CLOSING)
         seen = min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
         settle: float = ABSENT if gone else 0
         if record is not None and not states.is_final(record.state, settled=False):
@@ -362,7 +366,7 @@ class Watch:
         hopeless = self._attempt is None and never_ran(record, self._view.claim is not None)
         # On a disk of the host, an ended job without a claim has left nothing, and nothing can appear later.
         traceless = self._view.local and self._attempt is None and now - seen >= SETTLE
-        late = now >= self._end.wait_until(seen, self.outcome_grace)
+        late = now >= wait_until(self._end.at, seen, self.outcome_grace)
         return status.outcome is not None or hopeless or traceless or late
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:

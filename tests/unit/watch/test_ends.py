@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.ends import LEAST
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import CLOSING, UNSEEN, Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.remote_poll import answer
 
@@ -101,6 +103,53 @@ def test_a_requeue_begins_anew() -> None:
     story.end = story.closed = 300.0
     story.watch.feed(story.poll(6.0), 6.0)
     assert story.over() >= 300.0 + 30.0
+
+
+def closed(written: float, looks: Sequence[float], ahead: float = 0.0) -> float:
+    """When a wait ends whose job has failed and said so `written` seconds after its beginning, if Slurm says nothing.
+
+    `looks`: when the wait looked before that.
+    """
+    watch = Watch(RUN, "7")
+    outcome = Outcome(job_id="7", attempt=0, success=False, time=EPOCH + written)
+    for now in [*looks, *range(200, 400)]:
+        view = View(exists=True, started=STARTED, outcome=outcome if now >= 200 else None)
+        watch.feed(Poll(True, True, "no answer", {}, (view,), clock=EPOCH + now + ahead), now)
+        if watch.done:
+            return now
+    raise AssertionError("it did not end")
+
+
+@pytest.mark.parametrize(("written", "looks", "ahead", "least"), [
+    (190.0, (), 0.0, 190 + CLOSING),
+    (100.0, (), 0.0, 200 + LEAST),
+    (190.0, (195.0,), 86400.0, 195 + CLOSING),
+    (190.0, (150.0,), -7200.0, 200 + CLOSING),
+])  # fmt: skip
+def test_slurm_s_silence_counts_from_when_the_job_said_how_it_ended(
+    written: float, looks: Sequence[float], ahead: float, least: float
+) -> None:
+    assert closed(written, looks, ahead) == least
+
+
+@pytest.mark.parametrize(("start", "before", "told"), [
+    (-10.0, None, UNSEEN - 10),
+    (-3600.0, None, LEAST),
+    (-3600.0, "CONFIGURING", UNSEEN - 1),
+    (None, None, UNSEEN),
+])  # fmt: skip
+def test_a_job_without_a_trace_is_told_so_long_after_its_start(
+    start: float | None, before: str | None, told: float
+) -> None:
+    """Slurm counts a job as started while its nodes are prepared: the wait has seen that."""
+    watch = Watch(RUN, "7")
+    begun = None if start is None else EPOCH + start
+    said = []
+    for now in range(-1 if before else 0, 60):
+        record = JobRecord("7", "gpt.0123456789abcdef.1", before if before and now < 0 else "RUNNING", start=begun)
+        poll = Poll(True, True, "", {"7": record}, (View(exists=True),), clock=EPOCH + now)
+        said += [now for event in watch.feed(poll, float(now)) if event.kind == "silent"]
+    assert said == [told]
 
 
 def test_the_controllers_clock_is_not_asked() -> None:
