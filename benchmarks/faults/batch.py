@@ -31,12 +31,12 @@ from benchmarks.faults.shared import Breaker, short
 from benchmarks.faults.waits import ALIVE, LATE, Wait, Waiting, alive, covered
 
 #: A job's time limit, which also ends hung jobs.
-LIMIT = "00:03:00"
+LIMIT = "00:02:00"
 #: Seconds after the last fault of a batch within which everything must be proven, and after which held jobs and drained
 #: nodes are released, which Slurm does not do by itself.
 SETTLE, ADMINISTRATOR = 420.0, 30.0
-#: Seconds within which a playbook must have made its launches.
-LAUNCHED = 180.0
+#: Seconds within which a playbook must have made its launches, and a launch that a fault is to hit must run.
+LAUNCHED = 90.0
 #: Shortest time in seconds between two attempts of a launch without an active job.
 AGAIN = 3.0
 #: A failed launch is submitted again. That is right after a fault, but this many generations indicate an error.

@@ -131,17 +131,18 @@ def batches(
     launched = [name for name, number in each.items() if KINDS[name].own for _number in range(number)]
     plan.chance.shuffle(launched)
     rows = [launched[first : first + PER_BATCH_OF_LAUNCHES] for first in range(0, len(launched), PER_BATCH_OF_LAUNCHES)]
-    for name, left in each.items():
-        most = KINDS[name].most
-        rows += [[name] * min(most, left - first) for first in range(0, left, most)] if most else []
+    for name, number in each.items():
+        # As many as make each about full: a batch takes as long with one injection.
+        parts = max(1, round(number / KINDS[name].most)) if KINDS[name].most else 0
+        rows += [[name] * (number // parts + (part < number % parts)) for part in range(parts)]
     plan.chance.shuffle(rows)
-    # Each kind once, then each kind that is left again: a run that is ended early has seen all of them.
+    # Each kind once, then all that is left, evenly: a run that is ended early has seen all of them, in their shares.
     seen: Counter[str] = Counter()
-    turns = []
-    for kinds in rows:
-        kind = "launches" if KINDS[kinds[0]].own else kinds[0]
-        turns.append(seen[kind])
-        seen[kind] += 1
+    names = ["launches" if KINDS[kinds[0]].own else kinds[0] for kinds in rows]
+    total, turns = Counter(names), []
+    for name in names:
+        turns.append((seen[name] > 0, seen[name] / total[name]))
+        seen[name] += 1
     rows = [rows[index] for index in sorted(range(len(rows)), key=lambda index: turns[index])]
     return [plan.batch(number, kinds) for number, kinds in enumerate(rows)]
 

@@ -29,9 +29,9 @@ class Hits(enum.Enum):
 class Kind:
     """One kind. `weight`: the approximate number of 100 injections; faults of one launch are cheap.
 
-    `most`: injections per batch, of those that have a batch of their own. `gone`: for how many seconds something is
-    gone, or by how much a clock is ahead. `breaks`: how. `fits`: the labs that can have it. `slow`: it takes too long
-    for the tests.
+    `most`: about how many injections a batch has, of those that have a batch of their own. `gone`: for how many seconds
+    something is gone, or by how much a clock is ahead. `breaks`: how. `fits`: the labs that can have it. `slow`: it
+    takes too long for the tests.
     """
 
     name: str
@@ -117,7 +117,7 @@ _KINDS = (
         "full", "the disk of /shared is full for 1 s to 12 s", 3, Hits.ALL, 6, (1.0, 12.0),
         until(Switches.fill, Switches.empty), own_disk, slow=True,
     ),
-    Kind(HEAL, "a node is lost under ranks that a spare node may heal", 6, Hits.RANKS, 3, fits=realistic, slow=True),
+    Kind(HEAL, "a node is lost under ranks that a spare node may heal", 3, Hits.RANKS, 3, fits=realistic, slow=True),
     Kind(PAIR, "two of these", 5, Hits.ALL, 8, slow=True),
 )  # fmt: skip
 KINDS = {kind.name: kind for kind in _KINDS}
