@@ -18,14 +18,14 @@ from core.state import Held, Job
 RELEASE_SECONDS = 120
 
 
-def tie(job: Job, words: Sequence[str], log: str | None = None) -> Held:
+def tie(job: Job, words: Sequence[str], log: str | None = None, seconds: float = RELEASE_SECONDS) -> Held:
     """Start a step with a standard input that we hold open. Raises OSError. No other child inherits our end."""
     reader, writer = os.pipe()
     output = os.open(log, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_CLOEXEC, 0o644) if log else None
     try:
         # In a session of its own: a terminal's Ctrl-C is not for it.
         child = processes.start(words, job.env, stdin=reader, stdout=output, stderr=output, session=True)
-        made = Held(child, writer)
+        made = Held(child, writer, seconds)
     finally:
         os.close(reader)
         if output is not None:
@@ -35,11 +35,11 @@ def tie(job: Job, words: Sequence[str], log: str | None = None) -> Held:
 
 
 def untie(job: Job, step: Held) -> None:
-    """Tell a step that the job is over, and wait: until the moment that all of them share, or two minutes."""
+    """Tell a step that the job is over, and wait: its seconds, and no longer than the moment that all of them share."""
     os.close(step.pipe)
     job.held.remove(step)
     left = RELEASE_SECONDS if job.release_deadline is None else job.release_deadline - time.monotonic()
-    processes.wait_or_kill(step.process, max(1.0, left))
+    processes.wait_or_kill(step.process, min(step.seconds, max(1.0, left)))
 
 
 def release(job: Job) -> None:

@@ -109,10 +109,13 @@ class Preflight:
 
 @dataclass(eq=False)
 class Held:
-    """A step that holds something on the nodes while our end of its standard input is open."""
+    """A step that holds something on the nodes while our end of its standard input is open. `seconds`: how long it may
+    take to let go of it.
+    """
 
     process: int
     pipe: int
+    seconds: float
 
 
 @dataclass(eq=False)

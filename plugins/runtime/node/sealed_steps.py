@@ -19,6 +19,9 @@ from core.log import log_line, publish_json
 from core.state import Held, Job
 from node import copy_steps, node_steps
 
+# Nodes unmount at once, and srun waits for one that is lost: all others would be held as long as copies are removed.
+LET_GO_SECONDS = 10.0
+
 
 @dataclass(eq=False)
 class Mount:
@@ -44,7 +47,9 @@ class Mount:
     def hold(self, job: Job, *options: str) -> Held:
         """Start the step that holds it as long as we hold its standard input open."""
         try:
-            return held_steps.tie(job, self.step(job, "0", "hold", self.nodes, *options), f"{self.folder}/hold.log")
+            return held_steps.tie(
+                job, self.step(job, "0", "hold", self.nodes, *options), f"{self.folder}/hold.log", LET_GO_SECONDS
+            )
         except OSError:
             verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
 

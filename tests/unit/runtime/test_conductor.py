@@ -24,8 +24,8 @@ from tests.unit.runtime.harness import runtime_parts
 
 PARTS = (
     "artifact.verdict", "core.held_steps", "core.processes", "core.slurm", "core.state", "core.traps", "end.chain",
-    "end.requeue", "end.restart", "job.script", "job.spare", "preflight.preflight_steps", "rank.step",
-    "start.attempt", "start.claim", "start.rendezvous",
+    "end.requeue", "end.restart", "job.script", "job.spare", "node.sealed_steps", "preflight.preflight_steps",
+    "rank.step", "start.attempt", "start.claim", "start.rendezvous",
 )  # fmt: skip
 
 
@@ -231,6 +231,20 @@ def test_what_is_held_is_let_go_of_in_its_time(
     job.held_steps.release(made)
     assert not job.processes.runs(one.process)
     assert not made.held
+
+
+def test_a_mount_is_not_waited_for_as_long_as_copies(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """srun waits for a node that is lost, and the job held all others for two minutes after its verdict."""
+    waited: list[float] = []
+    monkeypatch.setattr(job.held_steps.processes, "wait_or_kill", lambda _number, seconds: waited.append(seconds))
+    monkeypatch.setattr(job.sealed_steps.Mount, "step", lambda *_: ["cat"])
+    job.held_steps.tie(made, ["cat"])
+    job.sealed_steps.Mount(str(tmp_path), "node01", "60").hold(made)
+    job.held_steps.release(made)
+    # The last one first.
+    assert [round(seconds) for seconds in waited] == [10, 120]
 
 
 # --- requeue
