@@ -16,7 +16,7 @@ from dataclasses import dataclass, replace
 
 from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, SERVER, Hits, Kind
 
-PER_BATCH_OF_LAUNCHES = 40
+PER_BATCH_OF_LAUNCHES = 60
 #: Number of launches per playbook.
 OF_ONE_PLAYBOOK = 2
 #: Share of the launches in a batch of a shared fault that a playbook makes and waits for.

@@ -42,10 +42,10 @@ while True:
     except OSError:
         pass
 """
-#: Put before the proof of a program in bash whose first argument has the servers: each must answer within a minute.
+#: Put before the proof of a program in bash whose first argument has the servers: each must answer within 30 s.
 ASK = (
     "for at in ${1//,/ }; do tries=0; until (exec 8<> /dev/tcp/${at/:/\\/}) 2> /dev/null; do "
-    "((tries++ < 60)) || exit 3; sleep 1; done; done"
+    "((tries++ < 30)) || exit 3; sleep 1; done; done"
 )
 
 
