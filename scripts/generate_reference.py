@@ -131,7 +131,7 @@ def schema() -> str:
         "$schema": {"description": "The JSON Schema of this file, for editors. Ignored by a launch.", "type": "string"},
         **document["properties"],
     }
-    return json.dumps(document, indent=1) + "\n"
+    return json_documents.lines_of(document) + "\n"
 
 
 def rows(table: type, prefix: str = "") -> list[str]:

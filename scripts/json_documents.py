@@ -228,7 +228,24 @@ def schema(verb: str) -> str:
         "title": f"The document of rankzero {verb} --json",
         "$comment": NOTICE,
     }
-    return json.dumps({**head, **document}, indent=1) + "\n"
+    return lines_of({**head, **document}) + "\n"
+
+
+def lines_of(value: Any, indent: int = 0, before: int = 0) -> str:
+    """JSON with a line for each part that fits into one, so that a key can be read with all that is said of it.
+
+    `before`: how many characters stand before the value in its line.
+    """
+    line = json.dumps(value)
+    if not isinstance(value, (dict, list)) or indent + before + len(line) < 120:
+        return line
+    if isinstance(value, list):
+        parts, (first, last) = [lines_of(part, indent + 1) for part in value], "[]"
+    else:
+        named = [(f"{json.dumps(name)}: ", part) for name, part in value.items()]
+        parts, (first, last) = [name + lines_of(part, indent + 1, len(name)) for name, part in named], "{}"
+    inner = ",\n".join(f"{' ' * (indent + 1)}{part}" for part in parts)
+    return f"{first}\n{inner}\n{' ' * indent}{last}"
 
 
 FILES = {f"{FOLDER}/{verb}-{VERSION}.json": partial(schema, verb) for verb in (*LAUNCHES, *ROWS)}
