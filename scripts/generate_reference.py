@@ -21,7 +21,6 @@ import argparse
 import dataclasses
 import json
 import os
-import re
 import sys
 import textwrap
 from typing import Any
@@ -40,10 +39,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import RANK, RENDEZVOUS, STARTERS, Starter  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places, short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, RoleKeys  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import KINDS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN  # noqa: E402
@@ -91,21 +88,6 @@ SHORT_NAMES: dict[str, tuple[str, bool]] = {{'''
 
 OTHER_NAMES = """#: Name in another tool -> the short name that is meant.
 OTHER_NAMES: dict[str, str] = {"""
-
-DECLARED = f'''# Copyright (c) 2026 The rankzero.slurm authors
-# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
-# SPDX-License-Identifier: GPL-3.0-or-later
-# {NOTICE}
-"""What a batch script may have that the collection declares: options of sbatch, and launchers."""
-
-from __future__ import annotations
-
-#: Option of sbatch -> (the key of `resources` that it sets, the kind of value: text, list or switch).
-OPTIONS: dict[str, tuple[str, str]] = {{'''
-STARTERS_OF_SCRIPTS = """
-#: launcher.kind -> (what has one task of Slurm, the first words of its command, its options: name -> what of the launch
-#: it is set to, `value` for another one, "" for a switch).
-STARTERS: dict[str, tuple[str, tuple[str, ...], dict[str, str]]] = {"""
 
 # How a field with a Slurm option is treated inside a running job (fields.Sbatch.inside).
 INSIDE = {"ignored": "ignored", "step": "applied to each step", "given": "checked against the job"}
@@ -258,49 +240,6 @@ def command_options() -> str:
     return "\n".join([SHORT_NAMES, *lines, "}\n", OTHER_NAMES, *others, "}\n"])
 
 
-def declared_in_scripts() -> str:
-    """python/rankzero/sbatch/declared.py: what `init` finds in a batch script, without importing the collection."""
-    lines = []
-    for info in fields_of(Resources):
-        if info.meta["sbatch"]:
-            lists, switch = info.meta["type"].schema.get("type") == "array", info.meta["type"] is BOOLEAN
-            kind = "list" if lists else "switch" if switch else "text"
-            lines.append(f"    {json.dumps(info.meta['sbatch'].name)}: ({json.dumps(info.path)}, {json.dumps(kind)}),")
-    starters = [line for row in STARTERS for line in _starter(row)]
-    return "\n".join([DECLARED, *lines, "}", STARTERS_OF_SCRIPTS, *starters, "}\n"])
-
-
-def starter_in_scripts(row: Starter) -> tuple[str, tuple[str, ...], dict[str, str]]:
-    """What has one task of Slurm, the first words of a launcher's command, and what each of its options is set to."""
-    ways = [word for words in row.rendezvous.values() for word in words]
-    words = [each for word in row.command for each in (ways if word == RENDEZVOUS else [word])]
-    count = next((at for at, word in enumerate(words) if at and word.startswith("-") and word != "-m"), len(words))
-    count = min(count, words.index(RANK) if RANK in words else count)
-    options: dict[str, str] = {}
-    for word, after in zip(words[count:], words[count + 1 :]):
-        match = re.fullmatch(r"--?([A-Za-z][\w-]*)(=.*)?", word)
-        if match:
-            alone = not match[2] and (after.startswith("-") or after == RANK)
-            value = (match[2] or f"={after}")[1:]
-            place = re.fullmatch(r"\{([a-z_]+)\}", value)
-            options[match[1].replace("-", "_")] = "" if alone else place[1] if place else "value"
-    return row.per, tuple(words[:count]), options
-
-
-def _starter(row: Starter) -> list[str]:
-    """The lines of a launcher, as ruff formats them."""
-    per, words, options = starter_in_scripts(row)
-    first = [f"            {json.dumps(word)}," for word in words]
-    rest = [f"            {json.dumps(name)}: {json.dumps(value)}," for name, value in options.items()]
-    return [
-        f"    {json.dumps(row.kind)}: (",
-        f"        {json.dumps(per)},",
-        *(["        (", *first, "        ),"] if first else ["        (),"]),
-        *(["        {", *rest, "        },"] if rest else ["        {},"]),
-        "    ),",
-    ]
-
-
 def table(page: str, name: str, lines: list[str]) -> str:
     """A page with the lines between its marks `<!-- NAME -->` and `<!-- /NAME -->` written anew."""
     with open(os.path.join(ROOT, page), encoding="utf-8") as stream:
@@ -341,7 +280,6 @@ FILES = {
     "docs/job-spec.schema.json": schema,
     "plugins/doc_fragments/job_spec.py": fragment,
     "python/rankzero/short_names.py": command_options,
-    "python/rankzero/sbatch/declared.py": declared_in_scripts,
     rooms.PAGE: rooms.architecture,
     tested.PAGE: lambda: table(tested.PAGE, "tests", tested.table()),
     **reference_pages.PAGES,

@@ -34,8 +34,6 @@ function __rankzero_complete
 end
 complete -c rankzero -a '(__rankzero_complete)'
 """
-#: The verbs whose argument names a launch.
-OF_LAUNCHES = ("attach", "logs", "why", "compare", "report", "sync", "notify", "cancel", "pull", "ls")
 
 
 def script(shell: str) -> str:
@@ -59,7 +57,7 @@ def candidates(words: Sequence[str]) -> list[str]:
     taking = next((action for action in actions if before[-1] in action.option_strings), None)
     if taking is not None and taking.nargs != 0:
         return [str(choice) for choice in taking.choices or () if str(choice).startswith(current)]
-    if verb in OF_LAUNCHES:
+    if any(action.dest in ("launch", "launches") for action in actions):
         return [name for name in launches() if name.startswith(current)]
     choices = next((action.choices for action in actions if not action.option_strings and action.choices), ())
     return [str(choice) for choice in choices or () if str(choice).startswith(current)]

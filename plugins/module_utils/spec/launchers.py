@@ -73,7 +73,7 @@ class Starter:
     command is a rank itself, with `job` the only one. `rendezvous`: how its nodes can meet, and the words for which
     {rendezvous} stands then; a single one is no choice. `ranks`: what a rank is told (BY_SLURM) -> the variable that
     its start sets, where that is another one. `packages`: Python packages that the job's environment must have for it;
-    the preflight looks for them.
+    the preflight looks for them. `called`: the programs and modules by which people start it in a command.
     `one_node`: it starts ranks on a single node only. `program`: its name for people, if that differs from `kind`.
     `own`: the cluster has declared it.
     """
@@ -85,6 +85,7 @@ class Starter:
     rendezvous: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     ranks: Mapping[str, str] = field(default_factory=dict)
     packages: tuple[str, ...] = ()
+    called: tuple[str, ...] = ()
     one_node: bool = False
     program: str = ""
     own: bool = False
@@ -139,7 +140,7 @@ class Starter:
 
     def record(self) -> JsonObject:
         """The record as launch.json has it."""
-        return dataclasses.asdict(self)
+        return {name: value for name, value in dataclasses.asdict(self).items() if name != "called"}
 
     def keyed(self) -> dict[str, str]:
         """What the launch key says of it besides its name: of a cluster's own record, what determines the ranks."""
@@ -164,6 +165,7 @@ STARTERS: tuple[Starter, ...] = (
         kind="srun",
         doc="Slurm itself, one task per rank",
         per="rank",
+        called=("srun",),
     ),
     Starter(
         kind="torchrun",
@@ -176,6 +178,7 @@ STARTERS: tuple[Starter, ...] = (
             "c10d": ("--rdzv-backend=c10d", "--rdzv-endpoint={master_addr}:{master_port}", "--rdzv-id={id}"),
         },
         packages=("torch",),
+        called=("torchrun", "torch.distributed.run", "torch.distributed.launch"),
     ),
     Starter(
         kind="standalone",
@@ -199,6 +202,7 @@ STARTERS: tuple[Starter, ...] = (
         ),
         rendezvous={"static": ("--main_process_ip={master_addr}", "--main_process_port={master_port}")},
         packages=("accelerate",),
+        called=("accelerate", "accelerate.commands.launch"),
     ),
     Starter(
         kind="deepspeed",
@@ -213,6 +217,7 @@ STARTERS: tuple[Starter, ...] = (
         rendezvous={"static": ("--master_addr={master_addr}", "--master_port={master_port}")},
         ranks={"NODE_RANK": "CROSS_RANK", "LOCAL_WORLD_SIZE": "LOCAL_SIZE"},
         packages=("deepspeed",),
+        called=("deepspeed", "deepspeed.launcher.runner"),
     ),
     Starter(
         kind="mpirun",
@@ -234,6 +239,7 @@ STARTERS: tuple[Starter, ...] = (
             "MASTER_ADDR": "RANKZERO_MASTER_ADDR",
             "MASTER_PORT": "RANKZERO_MASTER_PORT",
         },
+        called=("mpirun", "mpiexec"),
     ),
     ONCE,
 )

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from rankzero.sbatch.declared import STARTERS
+from rankzero.sbatch.declared import PACKAGED, STARTERS
 from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, read_option
 from rankzero.sbatch.options import names, of_step, taken
 from rankzero.sbatch.sizes import STEP_SIZES, sizes
@@ -146,7 +146,7 @@ def _launched(step: Step, rest: list[str]) -> Step:
     head = os.path.basename(rest[0])
     if rest[0].startswith("/") and not step.image and "container-image" not in step.srun:
         folder, _slash, place = os.path.dirname(rest[0]).rpartition("/")
-        of_environment = PYTHON.fullmatch(head) or head in ("torchrun", "accelerate", "deepspeed")
+        of_environment = PYTHON.fullmatch(head) or head in PACKAGED
         if place == "bin" and folder not in ("", "/usr", "/usr/local") and of_environment:
             step.environment, rest = folder, [head, *rest[1:]]
     kind, count = declared(rest)

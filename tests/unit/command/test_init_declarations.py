@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import re
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -18,17 +17,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources
-from rankzero.sbatch import step
+from rankzero.sbatch import declared, step
 from rankzero.sbatch.convert import converted
 from rankzero.sbatch.job import Row
 from rankzero.sbatch.recorder import Script
 from rankzero.sbatch.translate import translated
-from tests.repository import ROOT
 from tests.unit.command.recorded import needs_sandbox
-
-sys.path.insert(0, str(ROOT / "scripts"))
-
-import generate_reference  # beside the repository's tests
 
 pytestmark = needs_sandbox
 
@@ -71,8 +65,8 @@ def test_each_option_of_sbatch_sets_the_key_that_declares_it(info: FieldInfo, tm
 
 
 def declare(monkeypatch: pytest.MonkeyPatch, row: Starter) -> None:
-    """Add a launcher to what `make reference` writes for `init`."""
-    monkeypatch.setitem(step.STARTERS, row.kind, generate_reference.starter_in_scripts(row))
+    """Add a launcher to those that `init` knows."""
+    monkeypatch.setitem(step.STARTERS, row.kind, declared.starter(row))
 
 
 def spec_of(folder: Path, row: Starter) -> tuple[dict[str, Any], list[Row]]:

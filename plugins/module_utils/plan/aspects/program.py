@@ -28,14 +28,6 @@ _FILES = re.compile(
 )
 _OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "<<<", "2>", "2>&1", "&>")
 _SHELL = re.compile(r"(?:[^/]*/)*(?:ba|da|k|z|c|tc)?sh")
-# launcher.kind -> the programs and modules by which a command starts ranks in that way.
-_LAUNCHERS = {
-    "torchrun": ("torchrun", "torch.distributed.run", "torch.distributed.launch"),
-    "srun": ("srun",),
-    "accelerate": ("accelerate", "accelerate.commands.launch"),
-    "deepspeed": ("deepspeed", "deepspeed.launcher.runner"),
-    "mpirun": ("mpirun", "mpiexec"),
-}
 # So many words are named, and so many characters of each; so many characters of a word are looked at.
 _MOST, _LONGEST, _LOOKED_AT = 5, 60, 1000
 
@@ -60,7 +52,7 @@ def _started_again(spec: LaunchSpec) -> Iterator[str]:
     words = list(spec.command) or (spec.shell or "").split()[:3]
     runs_module = len(words) > 2 and posixpath.basename(words[0]).startswith("python") and words[1] == "-m"
     program = words[2] if runs_module else posixpath.basename(words[0]) if words else ""
-    kind = next((kind for kind, names in _LAUNCHERS.items() if program in names), None)
+    kind = next((row.kind for row in STARTERS if program in row.called), None)
     starter = _starter(spec)
     if kind and (starter is None or not starter.once):
         option = "command" if spec.command else "shell"
