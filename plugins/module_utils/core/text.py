@@ -81,6 +81,11 @@ def moment(epoch: float, now: float) -> str:
     return time.strftime("%H:%M" if abs(epoch - now) < 12 * 3600 else "%Y-%m-%d %H:%M", time.localtime(epoch))
 
 
+def difference(header: str, before: str, after: str, after_header: str = "") -> dict[str, str]:
+    """Return two texts in the form of Ansible's diff. `header`: what both are, or the first if they differ in that."""
+    return {"before_header": header, "after_header": after_header or header, "before": before, "after": after}
+
+
 def short_list(names: Sequence[str], most: int = 4) -> str:
     """Return a few names, then how many more there are."""
     if len(names) <= most:

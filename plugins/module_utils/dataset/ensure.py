@@ -13,6 +13,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset import expose, packing, stage
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.borrow import borrowed
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.layout import (
@@ -312,13 +313,7 @@ def _described(
 
 def reference(place: Place, dest: expose.Dest | None, digest: str | None, *, present: bool) -> ModuleResult:
     """The dataset as an entry of a launch's refs. `digest`: None until it is staged."""
-    return {
-        "kind": DATASET.name,
-        "key": place.key,
-        "path": dest.path if dest else place.link,
-        "digest": digest,
-        "present": present,
-    }
+    return DATASET.entry(place.key, dest.path if dest else place.link, digest, present=present)
 
 
 def _absent(place: Place, dest: expose.Dest | None, *, check_mode: bool) -> dict[str, Any]:
@@ -356,9 +351,4 @@ def _others(place: Place, digest: str) -> bool:
 
 
 def _diff(place: Place, before: tuple[File, ...], after: tuple[File, ...]) -> dict[str, str]:
-    return {
-        "before_header": place.link,
-        "after_header": place.link,
-        "before": listing(before),
-        "after": listing(after),
-    }
+    return difference(place.link, listing(before), listing(after))

@@ -16,6 +16,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.borrow import borrowed, not_taken
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import (
@@ -287,9 +288,4 @@ def _ref(where: Repository, manifest: Manifest | None, *, present: bool) -> dict
 
 
 def _diff(where: Repository, before: Manifest | None, after: Manifest | None) -> dict[str, str]:
-    return {
-        "before_header": where.path,
-        "after_header": where.path,
-        "before": listing(before.files if before else ()),
-        "after": listing(after.files if after else ()),
-    }
+    return difference(where.path, listing(before.files if before else ()), listing(after.files if after else ()))

@@ -168,8 +168,7 @@ def _base(wish: Wish, builder: Builder) -> layers.Tree:
     with hold(f"{base.root}/locks/image-{base.key}", LOCK_SECONDS):
         if present(base.folder) is None:
             build(base, replace(builder.way, engine=None))
-    with contextlib.suppress(OSError):
-        uses.use(base.folder)
+    uses.mark(base.folder)
     return layers.of_squashfs(os.path.join(base.folder, IMAGE), builder.work)
 
 

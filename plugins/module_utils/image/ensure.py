@@ -13,13 +13,13 @@ import contextlib
 import json
 import os
 import platform
-import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import json_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.image import formats
 from ansible_collections.rankzero.slurm.plugins.module_utils.image.build import LOCK_SECONDS, Wish, build
@@ -42,7 +42,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.hardlinks imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot import ensure_snapshot
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, checked_key, ready
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import Entry, digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
@@ -58,7 +58,7 @@ def ensure_image(
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
-        return _absent(root, options["key"], check_mode=check_mode)
+        return _absent(root, checked_key(kinds.IMAGE, options["key"]), check_mode=check_mode)
     wish = _wish(options, ImageRequest.of(given), root, check_mode=check_mode)
     if options["state"] == "absent":
         return _absent(root, wish.key, check_mode=check_mode)
@@ -82,12 +82,8 @@ def ensure_image(
     if image is None:
         result["changes"] = changes(before["inputs"], wish.named) if before else []
         text = listing(before["inputs"]) if before else ""
-        result["diff"] = {
-            "before_header": f"{wish.name} {before.get('key', '')}".strip(),
-            "after_header": f"{wish.name} {wish.key}",
-            "before": text,
-            "after": listing(wish.named),
-        }
+        header = f"{wish.name} {before.get('key', '')}".strip()
+        result["diff"] = difference(header, text, listing(wish.named), f"{wish.name} {wish.key}")
     if wish.made.reference is not None and wish.path is None and "@" not in wish.made.reference:
         result["warnings"] = [
             f"reference: {wish.made.reference} is a tag, which its registry may move unnoticed; use NAME@sha256:DIGEST"
@@ -104,8 +100,7 @@ def ensure_image(
             wish.meter.begin(f"converting to {form}")
             _derive(wish.folder, form, image)
     _remember(wish)
-    with contextlib.suppress(OSError):
-        uses.use(wish.folder)
+    uses.mark(wish.folder)
     return {"changed": True, "ref": _ref(wish, image), "image": image, **result}
 
 
@@ -167,15 +162,12 @@ def _files(folder: str, wanted: Sequence[str]) -> dict[str, str]:
 def _use(folder: str, *, check_mode: bool) -> ImageRecord | None:
     sidecar = present(folder)
     if sidecar is not None and not check_mode:
-        with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
-            uses.use(folder)
+        uses.mark(folder)
         sidecar = present(folder)  # a prune may have removed it before the mark
     return sidecar
 
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
-    if not re.fullmatch(r"[0-9a-f]{32}", key):
-        raise RankzeroError(f"key: {key!r} is not the key of an image; expected 32 hexadecimal digits (ref.key)")
     folder = image_folder(root, key)
     removed = os.path.lexists(folder)
     if removed and not check_mode:
@@ -185,19 +177,11 @@ def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
                 drop_unshared(os.path.join(root, "images", "sha256"))
         except OSError as error:
             raise trouble(error, folder) from error
-    ref = {"kind": kinds.IMAGE.name, "key": key, "path": folder, "digest": None, "present": False}
-    return {"changed": removed, "ref": ref}
+    return {"changed": removed, "ref": kinds.IMAGE.entry(key, folder, None)}
 
 
 def _ref(wish: Wish, sidecar: ImageRecord | None) -> dict[str, Any]:
-    digest = sidecar["digest"] if sidecar else None
-    return {
-        "kind": kinds.IMAGE.name,
-        "key": wish.key,
-        "path": wish.folder,
-        "digest": digest,
-        "present": sidecar is not None,
-    }
+    return kinds.IMAGE.entry(wish.key, wish.folder, sidecar["digest"] if sidecar else None)
 
 
 def _last_of(wish: Wish) -> dict[str, Any]:

@@ -56,6 +56,11 @@ class InputKind:
         """The variable in which the ranks find the path of an input that `option` names by its key."""
         return f"RANKZERO_{self.name.upper()}"
 
+    def entry(self, key: str, path: str, digest: str | None, *, present: bool | None = None) -> dict[str, object]:
+        """What its module returns as `ref`. `digest`: None if it is not there, unless `present` says otherwise."""
+        there = digest is not None if present is None else present
+        return {"kind": self.name, "key": key, "path": path, "digest": digest, "present": there}
+
 
 CODE = InputKind(
     "code", "code", "[0-9a-f]{64}", "code", "code_snapshot", "publishing", keyed="code", tree=True, copied=True

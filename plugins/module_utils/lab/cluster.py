@@ -21,6 +21,7 @@ from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import (
     agents,
     boot,
@@ -79,12 +80,9 @@ class Report:
             "profile": self.lab.profile,
             "user": profile.USER if self.lab.realistic else "",
             "features": self.features,
-            "diff": {
-                "before": f"state: {self.was}\n{self.before}",
-                "after": f"state: {self.now}\n{self.after}",
-                "before_header": self.lab.directory,
-                "after_header": self.lab.directory,
-            },
+            "diff": difference(
+                self.lab.directory, f"state: {self.was}\n{self.before}", f"state: {self.now}\n{self.after}"
+            ),
         }
 
 

@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import clearin
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import user_name
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import STORED
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune import inventory
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.plan import (
@@ -97,7 +97,7 @@ def prune(
         "swept": swept,
         "kept": [{"path": path, "reason": reason} for path, reason in sorted(plan.staying.items())],
         "lines": [_told(removed, len(plan.staying), store, state, check_mode=check_mode)],
-        "diff": {"before_header": store, "after_header": store, "before": diff, "after": ""} if removed else {},
+        "diff": difference(store, diff, "") if removed else {},
     }
 
 

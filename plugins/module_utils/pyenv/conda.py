@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import (
     EnvironmentRecord,
     present,
+    ref_of,
     write_record,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import environment_path, text_sha256
@@ -51,7 +52,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready, take_away
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 ARCHIVES = (".tar", ".tar.gz", ".tgz", ".tar.bz2")
@@ -142,44 +143,35 @@ def ensure_conda(
     path = environment_path(stores[-1].path, made.key)
     if options["state"] == "absent":
         there = present(path) is not None
-        if not check_mode:
-            try:
-                there = remove(path)
-            except OSError as error:
-                raise trouble(error, path) from error
-        return {"changed": there, "ref": _ref(made, path, None)}
+        return take_away(ENVIRONMENT, made.key, path, there=there, check_mode=check_mode)
     warnings: list[str] = []
     other = borrowed(stores, ENVIRONMENT, made.key, lambda path: present(path) is not None, warnings)
     notes = {"warnings": warnings} if warnings else {}
-    if other:
-        other_manifest = present(other)
-        return {"changed": False, "ref": _ref(made, other, other_manifest), "environment": other_manifest, **notes}
-    if not check_mode:
-        with contextlib.suppress(OSError):
-            uses.use(path)
+    path = other or path
+    if not other and not check_mode:
+        uses.mark(path)
     manifest = present(path)
-    if manifest is not None:
-        return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
+    if other or manifest is not None:
+        return {"changed": False, "ref": ref_of(made.key, path, manifest), "environment": manifest, **notes}
     if check_mode:
         if made.form != "archive":
             find_tool(os.environ)  # check mode must not promise what cannot be built
-        return {"changed": True, "ref": _ref(made, path, None)}
+        return {"changed": True, "ref": ref_of(made.key, path, None)}
     archive = None
     if made.form == "archive":
         archive = next((copy for copy in (request.sent, made.path) if copy and _is(copy, made)), None)
         if archive is None:
-            return {"changed": False, "ref": _ref(made, path, None), "needs": {"files": [made.path]}}
+            return {"changed": False, "ref": ref_of(made.key, path, None), "needs": {"files": [made.path]}}
     # The mark was set before waiting for the lock, so that a prune sees that the environment is in use.
     with hold(os.path.join(os.path.dirname(path), f".{made.key}.lock"), _WAIT):
         manifest = present(path)
         if manifest is not None:
-            return {"changed": False, "ref": _ref(made, path, manifest), "environment": manifest}
+            return {"changed": False, "ref": ref_of(made.key, path, manifest), "environment": manifest}
         if meter is not None:
             meter.begin("unpacking" if archive is not None else "installing")
         manifest = _build(made, path, archive)
-    with contextlib.suppress(OSError):
-        uses.use(path)
-    return {"changed": True, "ref": _ref(made, path, manifest), "environment": manifest, **notes}
+    uses.mark(path)
+    return {"changed": True, "ref": ref_of(made.key, path, manifest), "environment": manifest, **notes}
 
 
 def find_tool(environ: Mapping[str, str]) -> str:
@@ -350,8 +342,3 @@ def _is(path: str, made: CondaRecipe) -> bool:
 def _packages(text: str) -> list[str]:
     lines = (line.strip() for line in text.splitlines())
     return [line for line in lines if line and not line.startswith(("#", "@"))]
-
-
-def _ref(made: CondaRecipe, path: str, manifest: EnvironmentRecord | None) -> dict[str, Any]:
-    digest = manifest["digest"] if manifest else None
-    return {"kind": ENVIRONMENT.name, "key": made.key, "path": path, "digest": digest, "present": manifest is not None}

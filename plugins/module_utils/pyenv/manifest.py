@@ -13,6 +13,7 @@ from typing import TypedDict, cast
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import has_fields
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT
 
 MANIFEST = "env.json"
 
@@ -102,3 +103,8 @@ def present(path: str) -> EnvironmentRecord | None:
     python = record["python"]["path"]
     there = os.path.realpath(os.path.join(path, "bin", "python")) == python and os.access(python, os.X_OK)
     return record if there else None
+
+
+def ref_of(key: str, path: str, manifest: EnvironmentRecord | None) -> dict[str, object]:
+    """The environment as its modules return it. `manifest`: None if it is not there."""
+    return ENVIRONMENT.entry(key, path, manifest["digest"] if manifest else None)

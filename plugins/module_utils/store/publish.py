@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
     delete,
@@ -127,11 +128,7 @@ def write_text(path: str, text: str, *, check_mode: bool = False) -> dict[str, o
             replace_file(path, text, mode=0o644)
         except OSError as error:
             raise RankzeroError(f"path: {path} cannot be written: {error.strerror}; its folder must exist") from error
-    return {
-        "changed": changed,
-        "path": path,
-        "diff": {"before_header": path, "after_header": path, "before": before, "after": text} if changed else {},
-    }
+    return {"changed": changed, "path": path, "diff": difference(path, before, text) if changed else {}}
 
 
 def write_durably(path: str, content: str) -> None:

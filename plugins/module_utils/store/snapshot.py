@@ -74,8 +74,11 @@ def ensure_snapshot(
     root = stores[-1].path
     other = None if absent else borrowed(stores, CODE, digest, os.path.isdir, warnings)
     if other:
-        ref = {"kind": CODE.name, "key": digest, "path": other, "digest": digest, "present": True}
-        return {"changed": False, "ref": ref, **({"warnings": warnings} if warnings else {})}
+        return {
+            "changed": False,
+            "ref": CODE.entry(digest, other, digest),
+            **({"warnings": warnings} if warnings else {}),
+        }
     path = snapshot_path(root, digest)
     there = os.path.isdir(path)
     changed = there if absent else not there
@@ -93,12 +96,14 @@ def ensure_snapshot(
             older = base and snapshot_path(root, base)
             changed = unpack(archive, path, digest, older, kept)
             there = _use(path)
-    ref = {"kind": CODE.name, "key": digest, "path": path, "digest": digest, "present": there}
-    return {"changed": changed, "ref": ref, **({"warnings": warnings} if warnings else {})}
+    return {
+        "changed": changed,
+        "ref": CODE.entry(digest, path, digest, present=there),
+        **({"warnings": warnings} if warnings else {}),
+    }
 
 
 def _use(path: str) -> bool:
     """Mark the snapshot as used. Returns whether it exists: a prune may have removed it before the mark."""
-    with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
-        uses.use(path)
+    uses.mark(path)
     return os.path.isdir(path)

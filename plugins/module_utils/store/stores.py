@@ -12,16 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 import pwd
+import re
 import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import ownership
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Trust, Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import STORED, InputKind
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import open_folders, remove, root_of, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import digest, read_tree, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.uses import PLACES, STATE_ROOTS, USED
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.verified import Memory
@@ -235,6 +236,23 @@ def check(
         raise Untrusted(complaint)
     if identity:
         memory.learn(path, identity)
+
+
+def checked_key(kind: InputKind, key: str) -> str:
+    """The option `key` of a module that removes an entry. Raises RankzeroError."""
+    if not re.fullmatch(r"[0-9a-f]{32}", key):
+        raise RankzeroError(f"key: {key!r} is not a key of kind {kind.name}; expected 32 hexadecimal digits (ref.key)")
+    return key
+
+
+def take_away(kind: InputKind, key: str, path: str, *, there: bool, check_mode: bool) -> ModuleResult:
+    """Make an entry absent; returns `changed` and `ref`. `there`: whether it seems to be. Raises RankzeroError."""
+    if not check_mode:
+        try:
+            there = remove(path)
+        except OSError as error:
+            raise trouble(error, path) from error
+    return {"changed": there, "ref": kind.entry(key, path, None)}
 
 
 def locate(

@@ -82,6 +82,12 @@ def use(path: str, state_root: str | None = None) -> None:
             pass
 
 
+def mark(path: str) -> None:
+    """As `use`, where the store may be another user's, which is read-only for us."""
+    with contextlib.suppress(OSError):
+        use(path)
+
+
 def touch(slot: Slot) -> None:
     """Set the time of the mark to now. Raises OSError."""
     try:

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_VALUE_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
@@ -162,11 +163,11 @@ def differences(request: Request, run: RunDirectory, previous: RunDirectory | No
     if previous is None:
         return []
     return [
-        {
-            "before_header": previous.file(name),
-            "after_header": run.file(name),
-            "before": previous.text(name),
-            "after": with_generation(text, request.token, run.generation),
-        }
+        difference(
+            previous.file(name),
+            previous.text(name),
+            with_generation(text, request.token, run.generation),
+            run.file(name),
+        )
         for name, text in request.files.items()
     ]

@@ -26,6 +26,7 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token, with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, UNSUBMITTED, WAITING
@@ -367,7 +368,7 @@ class SweepSubmission:
             elements=[row.result() for row in rows],
             arrays=self.submitted,
             missing=missing,
-            diff={"before_header": folder, "after_header": folder, "before": before, "after": after},
+            diff=difference(folder, before, after),
             checks=checks_made,
         )
 

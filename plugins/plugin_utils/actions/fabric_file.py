@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.group_vars import is_ours
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
@@ -40,8 +41,7 @@ class Written:
 
     def result(self) -> ModuleResult:
         """The part of the task's result."""
-        diff = {"before_header": self.dest, "after_header": self.dest}
-        diff.update(before=printable_lines(self.before), after=self.after)
+        diff = difference(self.dest, printable_lines(self.before), self.after)
         backup = {"backup": self.backup} if self.backup else {}
         return {"dest": self.dest, **backup, "changed": self.changed, "diff": diff}
 

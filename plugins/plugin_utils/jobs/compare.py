@@ -11,6 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import changes
@@ -48,20 +49,17 @@ def compared(prepared: Prepared, before: Predecessor | None) -> tuple[Change | N
     record = record_of(_Manifest, json.loads(prepared.files[MANIFEST]))
     spec = changes.recorded_spec(record.spec)
     lines = changes.spec_lines(spec)
-    diff = {
-        "before_header": "(no launch of this name)",
-        "after_header": f"{plan.name} {short_key(plan.key)}",
-        "before": "",
-        "after": _text([*lines, f"code: {len(prepared.snapshot.files)} files, {prepared.snapshot.digest}"]),
-    }
+    header = f"{plan.name} {short_key(plan.key)}"
     if before is None:
-        return None, diff
+        code = f"code: {len(prepared.snapshot.files)} files, {prepared.snapshot.digest}"
+        return None, difference("(no launch of this name)", "", _text([*lines, code]), header)
     earlier = changes.recorded_spec(before.spec)
     files, old, new = _code(prepared, before)
-    diff.update(
-        before_header=f"{before.name} {before.key}, generation {before.generation}",
-        before=_text([*changes.spec_lines(earlier), *(f"code {line}" for line in old)]),
-        after=_text([*lines, *(f"code {line}" for line in new)]),
+    diff = difference(
+        f"{before.name} {before.key}, generation {before.generation}",
+        _text([*changes.spec_lines(earlier), *(f"code {line}" for line in old)]),
+        _text([*lines, *(f"code {line}" for line in new)]),
+        header,
     )
     differences = [
         *(_with_origin(change, record.origins) for change in changes.spec_changes(earlier, spec)),

@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
 HTML = ".html"
@@ -27,14 +28,7 @@ def write_files(files: Mapping[str, str], *, pretend: bool) -> list[ModuleResult
             continue
         if not pretend:
             folder.write(name, content)
-        differences.append(
-            {
-                "before_header": path,
-                "after_header": path,
-                "before": shown(path, before),
-                "after": shown(path, content),
-            }
-        )
+        differences.append(difference(path, shown(path, before), shown(path, content)))
     return differences
 
 

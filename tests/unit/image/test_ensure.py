@@ -146,7 +146,7 @@ def test_an_image_is_removed_by_recipe_or_key_and_its_content_with_the_last(
     gone = ensure(state="absent", key=adopted["ref"]["key"])
     assert gone["changed"] and not gone["ref"]["present"] and not list(contents.iterdir())
     assert not ensure(state="absent", key=adopted["ref"]["key"])["changed"]
-    with pytest.raises(RankzeroError, match=r"key: '..' is not the key of an image"):
+    with pytest.raises(RankzeroError, match=r"key: '..' is not a key of kind image"):
         ensure(state="absent", key="..")
 
 

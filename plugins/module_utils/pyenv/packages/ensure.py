@@ -12,7 +12,6 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, replace
@@ -22,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import extract
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import (
     Aim,
@@ -55,10 +55,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import
     publish,
     remove,
     sync_folder,
-    trouble,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, ready
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import borrowed, checked_key, ready, take_away
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Meter
 
 # How long (seconds) one builder waits for another: enough to download some gigabytes.
@@ -99,7 +98,7 @@ def ensure_packages(
     stores = ready(options, check_mode=check_mode)
     root = stores[-1].path
     if options["state"] == "absent" and options.get("key"):
-        return _absent(root, options["key"], check_mode=check_mode)
+        return _absent(root, checked_key(PACKAGES, options["key"]), check_mode=check_mode)
     request = PackagesRequest.of(given)
     wanted = wanted_of(options, request)
     if options["state"] == "absent":
@@ -111,8 +110,7 @@ def ensure_packages(
         return {**result, **({"warnings": warnings} if warnings else {})}
     path = packages_path(root, wanted.key)
     if not check_mode:
-        with contextlib.suppress(OSError):  # a store of another user, which is read-only for us
-            uses.use(path)
+        uses.mark(path)
     meter = meter or Meter()
     meter.begin("verifying")
     manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
@@ -130,8 +128,7 @@ def ensure_packages(
         made = _made(root, path, wanted, options, request)
     if isinstance(made, Needs):
         return {**_result(wanted, path, None, changed=False, damaged=damaged), "needs": made.result()}
-    with contextlib.suppress(OSError):
-        uses.use(path)
+    uses.mark(path)
     return _result(wanted, path, made, changed=True, damaged=damaged)
 
 
@@ -310,19 +307,8 @@ def _sees(offer: Offer) -> bool:
 
 
 def _absent(root: str, key: str, *, check_mode: bool) -> dict[str, Any]:
-    if not re.fullmatch(r"[0-9a-f]{32}", key):
-        raise RankzeroError(
-            f"key: {key!r} is not the key of a set of packages; expected 32 hexadecimal digits (ref.key)"
-        )
     path = packages_path(root, key)
-    there = os.path.isdir(path)
-    if there and not check_mode:
-        try:
-            remove(path)
-        except OSError as error:
-            raise trouble(error, path) from error
-    ref = {"kind": PACKAGES.name, "key": key, "path": path, "digest": None, "present": False}
-    return {"changed": there, "ref": ref, "damaged": []}
+    return {**take_away(PACKAGES, key, path, there=os.path.isdir(path), check_mode=check_mode), "damaged": []}
 
 
 def _result(
@@ -333,8 +319,7 @@ def _result(
     changed: bool,
     damaged: list[str] | None = None,
 ) -> dict[str, Any]:
-    digest = manifest["digest"] if manifest else None
-    ref = {"kind": PACKAGES.name, "key": wanted.key, "path": path, "digest": digest, "present": manifest is not None}
+    ref = PACKAGES.entry(wanted.key, path, manifest["digest"] if manifest else None)
     result: dict[str, Any] = {"changed": changed, "ref": ref, "damaged": damaged or []}
     if damaged:
         result["warnings"] = [f"{path} is damaged: {name_list(damaged)}. It is built again."]
@@ -343,5 +328,5 @@ def _result(
     if changed:
         lines = "".join(f"{name} {version}\n" for name, version in sorted((manifest or {}).get("packages", {}).items()))
         before = "".join(f"damaged: {damaged_name}\n" for damaged_name in damaged or [])
-        result["diff"] = {"before_header": path, "after_header": path, "before": before, "after": lines or path + "\n"}
+        result["diff"] = difference(path, before, lines or path + "\n")
     return result
