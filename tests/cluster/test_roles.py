@@ -45,7 +45,8 @@ def of_roles(site: Site, roles: dict[str, Any], require: dict[str, Any], **spec:
 
 
 def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(programs: Site) -> None:
-    launch = programs.launch(job(programs), wait=True)
+    played = programs.play(job(programs), wait=True)
+    launch = played.launch()
     run = programs.run_dir(launch)
     outcome, started = programs.outcome(launch), read_json(run / "started.json")
     assert outcome["success"], log_of(run, launch["job_id"])
@@ -63,6 +64,9 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
         "MASTER_ADDR": client["nodes"][0],
     }
     assert result["words"] == [",".join(server["hosts"]), ",".join(server["nodes"])]
+    # Who waits is told what for, then and afterwards.
+    assert started["launched"] <= server["began"] < server["ready"] <= client["began"] <= client["ended"], started
+    assert "role server is ready" in played.output and "waiting for server" in played.output, played.output
     # What one role says is not the other's.
     assert result["own"] is None
     logs = rank_logs(run)

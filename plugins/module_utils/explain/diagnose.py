@@ -48,6 +48,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_loo
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import roles_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import choice_made, one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -124,7 +125,7 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     )
     ranks = checklist.all_facts(_rank_logs(logs_scan), (run.started() or {}).get("time"), run.shown().at)
     nodes = {name.partition(".")[0] for name in launch.nodes}
-    roles = role_logs.roles_of(run.started() or {})
+    roles = roles_of(run.started())
     for log in logs_scan.logs:
         role_logs.without_numbers_of_others(log, roles)
         # In a log that ranks share, the line names the rank, and the file its node.
@@ -195,7 +196,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
             slow = slow or (slowdown.Slowdown(request.paces[0], request.paces[1]) if len(request.paces) == 2 else None)
             count, odd = len(started.get("nodes") or []), monitor.odd_nodes(nodes)
             facts.update(_slowness(run, launch.attempt, slow, count, odd))
-    roles = role_logs.roles_of(started)
+    roles = roles_of(started)
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall, roles=roles)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
 
@@ -280,7 +281,7 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     testimony = evidence.Testimony()
     chosen = cause.Cause(cause.HEALTHY, None, "high")
     if not launch.success:
-        role_logs.only_of(scanned.logs, role_logs.roles_of(run.started() or {}), _ended_by(launch))
+        role_logs.only_of(scanned.logs, roles_of(run.started()), _ended_by(launch))
         testimony = evidence.of_end(slurm, run, launch, scanned.signatures)
         scanned.logs += testimony.logs
         testimony.facts.update(_of_hang(run, launch, logs))
@@ -293,7 +294,7 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
     reading = Reading(Limits(request.stall_factor, request.stall_seconds))
     hours = ledger_of(run, launch, request.now, slurm, reading)
     diagnosis_report = DiagnosisReport(
-        diagnosis, answers, launch, testimony.facts, ledger=hours, roles=role_logs.roles_of(started)
+        diagnosis, answers, launch, testimony.facts, ledger=hours, roles=roles_of(started)
     )
     changed = False
     # Never write into a run directory of another user.

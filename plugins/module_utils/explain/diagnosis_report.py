@@ -12,9 +12,9 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import Verdict, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain.role_logs import RoleRanks, process_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer, Stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import StartedRole, process_name
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import Ledger
 
 _MARKS = {True: "ok", False: "BAD", None: "?"}
@@ -61,7 +61,7 @@ class DiagnosisReport:
     running: bool = False
     stall: Stall | None = None
     ledger: Ledger | None = None
-    roles: Sequence[RoleRanks] = ()
+    roles: Sequence[StartedRole] = ()
 
     @property
     def verdict(self) -> Verdict:
@@ -175,7 +175,7 @@ def _unread(diagnosis: Diagnosis) -> list[str]:
     return _row("not read", f"{unread[0].file}: {unread[0].why}{more}", 1)
 
 
-def _where(diagnosis: Diagnosis, roles: Sequence[RoleRanks]) -> str:
+def _where(diagnosis: Diagnosis, roles: Sequence[StartedRole]) -> str:
     ranks, nodes = diagnosis.ranks, diagnosis.nodes
     words = []
     if ranks:

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times
     CHECKPOINTS,
     IDLE,
     LOST,
+    ROLES,
     SETUP,
     STALLS,
     STARTUP,
@@ -30,8 +31,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.usage.ledger import
 QUEUED, BETWEEN, AFTER_ARTIFACT = "queued", "waits", "after the artifact"
 # The parts of the ledger as phases.
 NAMES = {
-    SETUP: "set-up", STARTUP: "start-up", STEPS: "training", CHECKPOINTS: "checkpoints", LOST: "lost",
-    STALLS: "stalled", IDLE: "after the last step", UNKNOWN: "runs",
+    SETUP: "set-up", ROLES: "waits for roles", STARTUP: "start-up", STEPS: "training", CHECKPOINTS: "checkpoints",
+    LOST: "lost", STALLS: "stalled", IDLE: "after the last step", UNKNOWN: "runs",
 }  # fmt: skip
 # Of more phases of one of these parts, the shortest ones are drawn as training.
 MOST_PHASES = 100

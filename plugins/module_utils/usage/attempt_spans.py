@@ -6,18 +6,21 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import roles_of, waited_for
 
 
 @dataclass(frozen=True)
 class AttemptSpan:
     """The times of an attempt, in epoch seconds. None: not known. `nodes`: the number of its nodes.
 
-    `ranks`: when the ranks were started; `proven`: when the artifact was written; `followed`: another attempt followed;
+    `ranks`: when the ranks were started; `waited`: until when the deciding role waited for the roles `waited_for`;
+    `proven`: when the artifact was written; `followed`: another attempt followed;
     `runs`: it has not ended, `ended` is now; `same_job`: it followed the attempt before inside the same job.
     """
 
@@ -32,6 +35,8 @@ class AttemptSpan:
     succeeded: bool = False
     runs: bool = False
     same_job: bool = False
+    waited: float | None = None
+    waited_for: Sequence[str] = ()
 
 
 def attempt_spans(run: RunDirectory, launch: LaunchReport, now: float) -> list[AttemptSpan]:
@@ -51,20 +56,26 @@ def attempt_spans(run: RunDirectory, launch: LaunchReport, now: float) -> list[A
         outcome = (launch.outcome if last else files.get("outcome")) or {}
         following = (newest or {}).get("time") if index == len(rows) - 2 else None
         ended = row.finished_at or outcome.get("time") or (now if runs else following)
+        roles = roles_of(own)
+        gates = [role.name for role in waited_for(roles)] if own.get("launched") else []
         before = left.get(rows[index - 1].attempt, {}).get("outcome", {}) if index else {}
+        end = max(float(began), float(ended or began))
         spans.append(
             AttemptSpan(
                 row.attempt,
                 float(began),
-                max(float(began), float(ended or began)),
+                end,
                 job_id=row.job_id,
                 nodes=len(own.get("nodes") or row.nodes or ()),
-                ranks=_ranks_started(run, row.attempt, current=current),
+                # A launch with roles writes the file again.
+                ranks=own.get("launched") if roles else _ranks_started(run, row.attempt, current=current),
                 proven=_proven(run, launch) if last else None,
                 followed=not last,
                 succeeded=last and launch.success,
                 runs=runs,
                 same_job=before.get("ended_by") == "restart",
+                waited=(roles[0].began or end) if gates else None,
+                waited_for=gates,
             )
         )
     return spans

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How the time of one attempt is divided: set-up, start-up, steps, lost steps, checkpoints, stalls, the rest. Pure."""
+"""How the time of one attempt is divided: set-up, waiting for roles, start-up, steps, the rest. Pure."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from dataclasses import dataclass, field, replace
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_spans import AttemptSpan
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import StepTimes
 
-# The parts of the time for which a launch holds nodes. IDLE: after the artifact, or after the last step.
-SETUP, STARTUP, STEPS, LOST, CHECKPOINTS, STALLS = "set-up", "start-up", "steps", "lost", "checkpoints", "stalls"
-IDLE, UNKNOWN = "idle", "not known"
-PARTS = (SETUP, STARTUP, STEPS, LOST, CHECKPOINTS, STALLS, IDLE, UNKNOWN)
+# The parts of the time for which a launch holds nodes. ROLES: the deciding role waits for others. IDLE: after the
+# artifact, or after the last step.
+SETUP, ROLES, STARTUP, STEPS, LOST = "set-up", "waiting for roles", "start-up", "steps", "lost"
+CHECKPOINTS, STALLS, IDLE, UNKNOWN = "checkpoints", "stalls", "idle", "not known"
+PARTS = (SETUP, ROLES, STARTUP, STEPS, LOST, CHECKPOINTS, STALLS, IDLE, UNKNOWN)
 
 
 @dataclass(frozen=True)
@@ -52,11 +53,13 @@ def divided(attempt: AttemptTimes, limits: Limits) -> list[Segment]:
     """The parts of an attempt, which follow each other from its begin to its end without a gap."""
     began, ended = attempt.began, max(attempt.began, attempt.ended)
     ranks = None if attempt.ranks is None or not began <= attempt.ranks <= ended else attempt.ranks
-    steps = [(step, min(max(at, ranks or began), ended), whole) for step, at, whole in attempt.times.steps]
+    marks = [(SETUP, ranks or began), (ROLES, min(attempt.waited or began, ended))]
+    start = max(until for _part, until in marks)
+    steps = [(step, min(max(at, start), ended), whole) for step, at, whole in attempt.times.steps]
     if not steps:
-        marks = [(SETUP, ranks or began), (UNKNOWN, min(attempt.proven or ended, ended)), (IDLE, ended)]
+        marks += [(UNKNOWN, min(attempt.proven or ended, ended)), (IDLE, ended)]
     else:
-        marks = [(SETUP, ranks or began), (STARTUP, steps[0][1])]
+        marks += [(STARTUP, steps[0][1])]
         usual = usual_seconds(steps)
         saves = [min(max(at, steps[0][1]), ended) for at in attempt.times.saves]
         marks += _between(steps, saves, usual, limits)

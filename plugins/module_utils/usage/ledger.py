@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times
     IDLE,
     LOST,
     PARTS,
+    ROLES,
     SETUP,
     STALLS,
     STARTUP,
@@ -81,6 +82,8 @@ class Ledger:
         amount = f"{significant(hours)} node-hours" if hours >= 1 else f"{significant(hours * 60, 2)} node-minutes"
         shares = sorted(((self.share(part) or 0.0, part) for part in PARTS), key=lambda pair: -pair[0])
         words = {**WORDS, **UNTIMED} if self.attempts else WORDS
+        gates = dict.fromkeys(name for attempt in self.attempts for name in attempt.waited_for)
+        words = {**words, ROLES: f"waiting for {' and '.join(gates)}"} if gates else words
         shown = [f"{100 * share:.0f} % {words.get(part, part)}" for share, part in shares if share >= 0.005]
         queue = f"; queue {duration(self.queue)}" if self.queue is not None and self.queue >= 1 else ""
         return f"{amount}: {', '.join(shown)}{queue}"
@@ -194,7 +197,7 @@ def shortened(segments: Sequence[Segment], seconds: float) -> list[Segment]:
     """The segments without the time for which the job was suspended: it looks like a stall, else like a long step."""
     over = sum(segment.ended - segment.began for segment in segments) - seconds
     result = list(segments)
-    for part in (STALLS, UNKNOWN, STEPS, LOST, IDLE, CHECKPOINTS, STARTUP, SETUP):
+    for part in (STALLS, UNKNOWN, STEPS, LOST, IDLE, CHECKPOINTS, STARTUP, ROLES, SETUP):
         for index, segment in enumerate(result):
             if segment.part == part and over > 0:
                 cut = min(over, segment.ended - segment.began)
@@ -223,6 +226,8 @@ def _known(sums: Mapping[str, float], attempts: Sequence[AttemptTimes]) -> dict[
     parts: dict[str, float | None] = dict(sums)
     steps = any(attempt.times.steps for attempt in attempts)
     unknown = [] if steps else [STARTUP, STEPS, LOST, CHECKPOINTS, STALLS, IDLE]
+    if not any(attempt.waited_for for attempt in attempts):
+        unknown.append(ROLES)
     if not any(attempt.ranks is not None and attempt.began <= attempt.ranks <= attempt.ended for attempt in attempts):
         unknown.append(SETUP)
     if not any(attempt.times.saves for attempt in attempts):

@@ -13,7 +13,8 @@ class Event:
     """An event to report to the user.
 
     `kind`: pending, stuck, queued, started, metrics (the text is rank 0's own line and the time left), matched, proven,
-    requeued, followed, silent, answered, stalled; without a text, which only a look at the ranks can give: quiet, slow.
+    requeued, followed, role (one is ready, or starts again), silent, answered, stalled; without a text, which only a
+    look at the ranks can give: quiet, slow.
     `fraction`: for metrics, the part that is done, 0 to 1, where the line gives it. `nodes`: for queued and started.
     `paces`: for slow, the usual and the new time of a step in seconds.
     """

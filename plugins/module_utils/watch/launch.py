@@ -36,6 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.requeues import Requeues
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.role_news import RoleNews
 
 # How long (seconds) a pending reason that never clears must be seen before the wait gives up. Slurm does not say since
 # when a job has its reason.
@@ -94,6 +95,8 @@ class Watch:
     preflight: int | None = None
     launched: int = 0
     staging: Staging | None = None
+    gate: str = ""
+    _role_news: RoleNews = field(default_factory=RoleNews)
     _attempt: int | None = None
     _log_attempt: int | None = None
     _offset: int = 0
@@ -145,9 +148,10 @@ class Watch:
             return []
         view = poll.views[index] if index is not None else replace(self._view, log=None)
         self._view = view
-        self.preflight, self.staging, self.launched = view.preflight, view.staging, view.launched
+        self.preflight, self.staging, self.launched, self.gate = view.preflight, view.staging, view.launched, view.gate
         clock = poll.clock if wall is None else wall
         events = self._follow(view) + self._queue(poll, view, now, clock) + self._files(view, now, clock)
+        events += self._role_news.events(view.started)
         with one_alone(lambda why: events.append(Event("silent", why))):
             events += self._log(view, now)
         events += self._still(now, clock) + self._tell_no_trace(view, now, clock)
@@ -255,6 +259,10 @@ class Watch:
 
     def _still(self, now: float, wall: float) -> list[Event]:
         """Report a stalled or slow job, which a log without new lines does not show."""
+        if self.gate:
+            # The job itself ends the wait for other roles in time, and says why.
+            self.pace.heard, self.stands = now, ""
+            return []
         runs = self._attempt is not None and self._outcome.seen is None
         self.stands = self.pace.stands(now) if runs else ""
         end = self.record.limit if self.record is not None else None

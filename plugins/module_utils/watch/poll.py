@@ -106,8 +106,9 @@ class View:
 
     `local`: no job has claimed the run directory, which is on a disk of the host: what a job writes is seen at once.
     `untrusted`: why nothing in its run directory is trusted. `preflight`: before the ranks start, the number of nodes
-    that were checked. `staging`: what is being copied to nodes that do not see it. `state`: a word that changes when
-    the job writes a file that decides something.
+    that were checked. `staging`: what is being copied to nodes that do not see it. `gate`: the roles that the
+    deciding one waits for, and what they answered last. `state`: a word that changes when the job writes a file that
+    decides something.
     """
 
     exists: bool = False
@@ -120,6 +121,7 @@ class View:
     untrusted: str = ""
     preflight: int | None = None
     staging: Staging | None = None
+    gate: str = ""
     state: str = ""
 
     @property

@@ -18,7 +18,7 @@ import re
 import resource
 import time
 import types
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files im
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import not_ready, roles_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.checker import loaded
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     LogChunk,
@@ -49,6 +50,7 @@ NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
 TOGETHER, TOGETHER_BYTES = "_tasks.log", 32 << 20
 _REPORTED = re.compile(rb"\[report (\S+) 1/\d+\] ")
 JUDGE_SECONDS = 60
+GATE_CHARACTERS = 200
 # How often (seconds) a poll that waits asks whether anything has changed.
 PAUSE = 0.5
 
@@ -146,6 +148,7 @@ def _read(place: _Place, target: Target, request: Request, checker: types.Module
         proven=bool(target.artifact) and checker is not None and is_proven(place, checker),
         preflight=_looked_at(place, preflight) if waits else None,
         staging=_staging(place, preflight) if waits else None,
+        gate=_gate(place, started or {}, there),
     )
 
 
@@ -167,6 +170,18 @@ def _looked_at(place: _Place, folder: str) -> int:
         with contextlib.suppress(OSError, Untrusted), place.shown.stream(f"{folder}/{TOGETHER}") as stream:
             return len(set(_REPORTED.findall(stream.read(TOGETHER_BYTES))))
     return own
+
+
+def _gate(place: _Place, started: Mapping[str, object], there: Sequence[str]) -> str:
+    """The roles that are not ready, and what a process of theirs answered last (runtime/rank/ready.py)."""
+    words: list[str] = []
+    for role in not_ready(roles_of(started)) if started.get("launched") else ():
+        answer = ""
+        if f".ready-{role.name}" in there:
+            with contextlib.suppress(OSError, Untrusted):
+                answer = " ".join(text(place.shown, f".ready-{role.name}").split())
+        words.append(f"{role.name} ({answer[:GATE_CHARACTERS]})" if answer else role.name)
+    return " and ".join(words)
 
 
 def _staging(place: _Place, folder: str) -> Staging | None:

@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, records_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
@@ -33,15 +34,18 @@ if TYPE_CHECKING:  # at runtime, a wait does not need the planner, and a launch 
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Staging
 
 KEY_DIGITS = 8
+UNSTEPPED = "waiting for the first step"
 
 
 def head(host: str, plan: Plan) -> Row:
     """The launch in one line: name, key, topology, where it runs, and its time limit."""
     shape, ask = plan.topology, plan.spec.resources
-    nodes = f"{shape.nodes} node{'' if shape.nodes == 1 else 's'}"
+    nodes = f"{plan.job.nodes} node{'' if plan.job.nodes == 1 else 's'}"
     ranks = f" x {shape.ranks_per_node} rank{'' if shape.ranks_per_node == 1 else 's'}"
     if plan.spec.script is not None:
         ranks = ", a script"
+    elif plan.roles:
+        ranks = f", {' and '.join(plan.spec.roles)}"
     inside = plan.spec.launcher.inside_job
     where = (
         f"inside job {inside}" if inside else ", ".join(part for part in (ask.partition, limit(str(ask.time))) if part)
@@ -194,7 +198,7 @@ class Waiting:
         self._wait_for_steps()
 
     def _wait_for_steps(self) -> None:
-        self._step = Row(self._host, RUNNING, "step", "waiting for the first step")
+        self._step = Row(self._host, RUNNING, "step", UNSTEPPED)
         self._show(self._step)
 
     def update(self, watch: Watch) -> None:
@@ -215,7 +219,9 @@ class Waiting:
         step = replace(self._step, heard=pace.heard, ends=ends, limit=self._ends(watch), stands="")
         if watch.stands:
             step = replace(step, heard=pace.stepped or pace.heard, stands="stands still")
-        if known is not None:
+        if known is None:
+            step = replace(step, text=f"waiting for {printable(watch.gate)}" if watch.gate else UNSTEPPED)
+        else:
             step = replace(step, text=steps(known), detail=numbers(known), fraction=watch.fraction)
         if step != self._step:
             self._step = step

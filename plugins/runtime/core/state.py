@@ -76,6 +76,10 @@ class Role:
     ended_at: float | None = None
     over: bool = False
     restarts: int = 0
+    # For whoever waits, in epoch seconds: its first start, its readiness and its end in this attempt.
+    began: float | None = None
+    ready_since: float | None = None
+    ended: float | None = None
 
 
 @dataclass(eq=False)

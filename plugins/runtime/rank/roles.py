@@ -10,12 +10,14 @@ from __future__ import annotations
 import contextlib
 import os
 import re
+import time
 from collections.abc import Callable
 
 from artifact import verdict
 from core import processes, slurm
 from core.log import log_line
 from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
+from start import attempt
 from start.ports import ANOTHER
 
 RESTARTS = 3
@@ -50,6 +52,12 @@ def register(job: Job, words: list[str]) -> None:
 def told(role: Role) -> dict[str, list[str]]:
     """What the others are told of a role."""
     return {"urls": [f"http://{host}" for host in role.hosts], "hosts": role.hosts, "nodes": role.nodes}
+
+
+def record_progress(job: Job) -> None:
+    """Say what has become of the roles, for whoever waits. A launch does not fail because that cannot be written."""
+    with contextlib.suppress(OSError):
+        attempt.publish_started(job)
 
 
 def environment(job: Job, role: Role) -> dict[str, str]:
@@ -122,7 +130,14 @@ def _start(job: Job, role: Role) -> None:
         os.close(output)
     log_line(f"role {role.name} starts on {' '.join(role.nodes)}")
     role.ready_by = None
+    begun(job, role)
     watch(job, role)
+
+
+def begun(job: Job, role: Role) -> None:
+    """A role's step has been started."""
+    role.began, role.ended = role.began or time.time(), None
+    record_progress(job)
 
 
 def may_start(job: Job, role: Role) -> bool:
@@ -136,6 +151,7 @@ def begin(job: Job, heed: Callable[[Job], None]) -> bool:
     for role in job.roles:
         role.ready, role.over, role.restarts, role.watcher = False, False, 0, 0
         role.step, role.ended_at, role.ready_by = Step(), None, None
+        role.began = role.ready_since = role.ended = None
     job.failed_role, job.failed_why = None, ""
     while True:
         check_roles(job)
@@ -164,7 +180,7 @@ def check_roles(job: Job) -> None:
         elif not processes.runs(role.step.process):
             role.step.exit_code = processes.code_of(role.step.process)
             role.step.process = 0
-            role.ended_at = processes.after(JUDGE_SECONDS)
+            role.ended, role.ended_at = time.time(), processes.after(JUDGE_SECONDS)
 
 
 def _check_readiness(job: Job, role: Role) -> None:
@@ -178,7 +194,9 @@ def _check_readiness(job: Job, role: Role) -> None:
             return
         role.ready = code == 0
         if role.ready:
+            role.ready_since = time.time()
             log_line(f"role {role.name} is ready")
+            record_progress(job)
             return
         if role.answered and code == ANOTHER:
             what = "cannot be ready"
@@ -209,6 +227,7 @@ def _judge(job: Job, role: Role) -> None:
     elif policy == "ignore" or (policy == "done" and code == 0):
         log_line(f"role {role.name} {what}: the others go on (on_exit: {policy})")
         role.over = True
+        record_progress(job)
     else:
         often = f" after {RESTARTS} restarts" if policy == "restart" else ""
         _fail(job, role, code or 70, f"{what}{often} (on_exit: {policy})")
@@ -258,6 +277,7 @@ def _stop_watching(role: Role) -> None:
 
 def end(job: Job) -> None:
     """The deciding role has ended: the others end, too."""
+    decided = time.time()
     for role in job.roles:
         _stop_watching(role)
     running = [role.step.process for role in job.roles[1:] if role.step.process]
@@ -271,6 +291,9 @@ def end(job: Job) -> None:
         if processes.runs(process):
             processes.kill(process)
             processes.wait(process, 2)
+    for role in job.roles:
+        role.ended = role.ended or (decided if role.began else None)
+    record_progress(job)
     if not job.failed_role or job.step.ended_by != PROGRAM:
         return
     job.step.exit_code, job.step.message = job.failed_with, job.failed_why

@@ -155,6 +155,7 @@ def _begin(job: Job, words: Sequence[str]) -> int:
         words, env = _roles().words(job, job.roles[0]), _roles().environment(job, job.roles[0])
     job.step.process = processes.start(words, env, session=job.is_script)
     if job.roles:
+        _roles().begun(job, job.roles[0])
         _roles().watch(job, job.roles[0])
     # An early signal that came before there was a step to tell.
     if job.signals.early and job.is_script:

@@ -254,6 +254,14 @@ def record_launch(job: Job) -> None:
 
 def record(job: Job) -> None:
     """Where the ranks of this attempt run, for whoever waits for it."""
+    try:
+        publish_started(job)
+    except OSError:
+        verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
+
+
+def publish_started(job: Job) -> None:
+    """Write started.json. Raises OSError."""
     document = {
         "job_id": job.id,
         "attempt": job.attempt,
@@ -267,15 +275,22 @@ def record(job: Job) -> None:
         "seed": job.number("RANKZERO_SEED") if job.get("RANKZERO_SEED") else None,
         **({"roles": [_role(role) for role in job.roles]} if job.roles else {}),
     }
-    try:
-        publish_json(job.path("started.json"), document)
-    except OSError:
-        verdict.refuse(job, 73, f"cannot write to {job.run_dir}")
+    publish_json(job.path("started.json"), document)
 
 
 def _role(role: Role) -> dict[str, object]:
-    """Where the processes of a role run. Their numbers among all begin with `first_rank`."""
-    return {"name": role.name, "first_rank": role.first_rank, "nodes": role.nodes, "hosts": role.hosts}
+    """Where the processes of a role run, and when. Their numbers among all begin with `first_rank`."""
+    return {
+        "name": role.name,
+        "first_rank": role.first_rank,
+        "nodes": role.nodes,
+        "hosts": role.hosts,
+        "waits_for": role.env.get("RANKZERO_AFTER_READY", "").split(),
+        "began": role.began,
+        "ready": role.ready_since,
+        "ended": role.ended,
+        "restarts": role.restarts,
+    }
 
 
 def count_uncounted(job: Job, attempt: int) -> None:

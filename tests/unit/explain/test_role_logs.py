@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.explain import role_logs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import process_name, roles_of
 from tests.unit.explain.test_evidence import ended, sacct
 from tests.unit.slurm.recorded import NO_ACCOUNTING, UNKNOWN_ID, FakeSlurm
 from tests.writers import Run, write_diagnosis
@@ -82,5 +82,5 @@ def test_a_launch_that_no_role_has_ended_is_read_whole(tmp_path: Path) -> None:
     [None, "server", [None], [{"name": 1, "first_rank": 0, "hosts": []}], [{"name": "a", "first_rank": "0"}]],
 )
 def test_a_file_that_is_not_the_jobs_names_no_role(roles: object) -> None:
-    assert role_logs.roles_of({"roles": roles}) == []
-    assert role_logs.process_name([], 3) == "3"
+    assert roles_of({"roles": roles}) == []
+    assert process_name([], 3) == "3"

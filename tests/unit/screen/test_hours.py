@@ -47,7 +47,7 @@ def test_the_end_of_a_launch_that_was_waited_for(tmp_path: Path) -> None:
     rows = report({}, LAUNCH, {**waited(), "ledger": ledger}, {}, {})
     assert sentence in [row.text for row in rows]
     table = (tmp_path / "ledger.csv").read_text().splitlines()
-    assert table[0] == "part,node_seconds,node_hours,gpu_hours,share" and table[3] == "steps,138,0.0383333,,0.69"
+    assert table[0] == "part,node_seconds,node_hours,gpu_hours,share" and table[4] == "steps,138,0.0383333,,0.69"
 
 
 def test_a_launch_that_had_ended_before_is_not_read_again(tmp_path: Path) -> None:

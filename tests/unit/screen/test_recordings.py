@@ -116,10 +116,11 @@ def forms() -> dict[str, list[str]]:
 
 
 def head_form() -> str:
-    shape = SimpleNamespace(nodes=3, ranks_per_node=7)
+    shape = SimpleNamespace(ranks_per_node=7)
     resources = SimpleNamespace(partition="", time="00:20:00")
     spec = SimpleNamespace(script=None, resources=resources, launcher=SimpleNamespace(inside_job=None))
-    plan: Any = SimpleNamespace(topology=shape, spec=spec, name="gpt", key="deadbeef")
+    job = SimpleNamespace(nodes=3)
+    plan: Any = SimpleNamespace(topology=shape, job=job, roles=(), spec=spec, name="gpt", key="deadbeef")
     text = head("lab", plan).text
     holes = {"name": ("gpt", r"[\w-]+"), "key": ("deadbeef", "[0-9a-f]{8}"), "time": ("20 min", r"(?:\w+, )?[\w ]+")}
     return form(text, **holes, nodes=("3 nodes", r"\d+ nodes?"), ranks=("7 ranks", r"\d+ ranks?"))

@@ -48,6 +48,7 @@ def test_all_parts_of_a_launch_with_a_requeue_a_checkpoint_and_a_stall() -> None
     result = made(first, second)
     assert {part: seconds and round(seconds / 4, 6) for part, seconds in result.parts.items()} == {
         "set-up": 20 + 10,
+        "waiting for roles": None,
         "start-up": 30 + 20,
         "steps": 99 + 1 + 99 + 1 + 99 + 51,
         # From the checkpoint, which was complete a second before step 101, to the end of the attempt.
@@ -62,6 +63,21 @@ def test_all_parts_of_a_launch_with_a_requeue_a_checkpoint_and_a_stall() -> None
         "1.06 node-hours: 42 % stalled, 37 % steps, 10 % lost to a restart, 5 % start-up, 3 % set-up, 2 % idle at the "
         "end, 1 % checkpoints; queue 50 s"
     )
+
+
+@pytest.mark.parametrize("begun", [True, False])
+def test_the_deciding_role_waits_for_others_before_it_starts(begun: bool) -> None:
+    """A role that is never ready: all that remains is a wait for it."""
+    times = StepTimes(steps(1, 50, BEGAN + 150, 1.0)) if begun else StepTimes()
+    attempt = AttemptTimes(
+        0, BEGAN, BEGAN + 200, job_id="7", nodes=4, ranks=BEGAN + 20, succeeded=begun,
+        waited=BEGAN + (140 if begun else 200), waited_for=["rollout", "judge"], times=times,
+    )  # fmt: skip
+    result = made(attempt)
+    parts = {part: round(seconds / 4, 6) for part, seconds in result.parts.items() if seconds}
+    assert parts["set-up"] == 20 and parts["waiting for roles"] == (120 if begun else 180)
+    assert parts.get("start-up") == (10 if begun else None)
+    assert ("60 %" if begun else "90 %") + " waiting for rollout and judge" in result.sentence
 
 
 def test_attempts_on_a_spare_node_share_one_allocation() -> None:

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LogChunk
 from tests.unit.watch.test_launch import RUN, STARTED, record, seen
@@ -19,6 +21,26 @@ def test_a_job_that_stood_before_the_wait_began_is_seen_within_seconds() -> None
     assert "stalled" not in kinds
     events = watch.feed(seen(asked=False, started=started), 15.0, wall=wall + 15)
     assert [event.kind for event in events] == ["stalled"] and "no step for 5 min 15 s" in events[0].text
+
+
+def test_a_launch_that_waits_for_a_role_does_not_stand_still() -> None:
+    """A server may load its model for longer than a rank may be silent. From its readiness on, the ranks count."""
+    watch, answer = Watch(RUN, "7"), "rollout (1 not ready; node02:7: it answers with 503)"
+    gate = {"name": "rollout", "first_rank": 1, "hosts": ["node02:7"], "began": 5.0, "restarts": 0}
+    trainer = {"name": "trainer", "first_rank": 0, "hosts": ["node01:7"], "waits_for": ["rollout"]}
+    started: dict[str, Any] = {**STARTED, "launched": 4.0, "roles": [trainer, gate]}
+    told = watch.feed(seen(record(), started=started, gate=answer), 0.0)
+    for now in range(10, 2000, 10):
+        told += watch.feed(seen(asked=False, started=started, gate=answer), float(now))
+    assert [event.kind for event in told] == ["started"] and watch.gate == answer
+    started["roles"][1] = {**gate, "restarts": 1}
+    (event,) = watch.feed(seen(asked=False, started=started, gate=answer), 2000.0)
+    assert event.kind == "role" and "rollout" in event.text and "starts again" in event.text
+    started["roles"][1] = {**gate, "restarts": 1, "ready": 2005.0}
+    (event,) = watch.feed(seen(asked=False, started=started), 2010.0)
+    assert event.text == "role rollout is ready"
+    assert watch.feed(seen(asked=False, started=started), 2050.0) == []
+    assert [event.kind for event in watch.feed(seen(asked=False, started=started), 2080.0)] == ["quiet"]
 
 
 def test_a_silent_start_makes_the_wait_look_at_the_ranks() -> None:

@@ -146,7 +146,7 @@
   };
 
   const KINDS = {
-    queued: 7, preflight: 4, staging: 1, "set-up": 6, "start-up": 4, training: 2, checkpoints: 0, lost: 1, stalled: 5, runs: 0,
+    queued: 7, preflight: 4, staging: 1, "set-up": 6, "waits for roles": 7, "start-up": 4, training: 2, checkpoints: 0, lost: 1, stalled: 5, runs: 0,
     "after the last step": 3, "after the artifact": 3, waits: 7,
   };
   // A row for each kind of phase, and one for each kind of mark, over the same time.
