@@ -54,7 +54,7 @@ class Door:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.log = folder / "log"
         with self.log.open("wb") as log:
-            argv = [SSHD, "-D", "-e", "-f", folder / "sshd_config"]
+            argv = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
         lab.wait_until(lambda: b"Server listening" in self.log.read_bytes() or self.process.poll(), 20, "sshd listens")
         assert self.process.poll() is None, self.log.read_text()

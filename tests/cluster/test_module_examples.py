@@ -228,14 +228,15 @@ def test_what_is_missing_is_sent_or_named(project: Project) -> None:
     folder = project.site.folder
     sweep = {"parameters": {"lr": [1, 2]}, "metric": "loss", "goal": "min"}
     environment = {"mode": "venv", "project": "../code-six"}
-    for name, more in {
+    others: dict[str, dict[str, Any]] = {
         "one": {},
         "two": {"sweep": sweep, "command": ["sh", "program.sh", "{lr}"]},
         "three": {},
         "four": {},
         "five": {},
         "six": {"environment": environment},
-    }.items():
+    }
+    for name, more in others.items():
         for path, text in {
             f"code-{name}/program.sh": f"# {name}\n{PROGRAM}",
             f"code-{name}/pyproject.toml": f'[project]\nname = "{name}"\nversion = "1"\nrequires-python = ">=3.9"\n',

@@ -162,8 +162,7 @@ def enroot_site(folder: Path) -> dict[str, Script]:
     line = shlex.split(said[said.rindex("\nsbatch ") :], comments=True)
     assert line[0] == "sbatch" and line[-1].endswith("prelaunch.sh")
     size = ("--nodes=2", "--gpus-per-node=2", "--ntasks-per-node=2")
-    path = line[-1].removeprefix("./")
-    return {"prelaunch": script(folder, path, *size, in_place=True)}
+    return {"prelaunch": script(folder, line[-1].removeprefix("./"), *size, in_place=True)}
 
 
 def megatron_bridge(folder: Path, release: str) -> dict[str, Script]:

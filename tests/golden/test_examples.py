@@ -103,7 +103,7 @@ def test_script(name: str) -> None:
     assert golden.exists(), f"{golden} is missing: set {UPDATE}=1 once to write it, and read it before it is committed"
     assert golden.read_bytes() == text.encode()
     excluded = f"--exclude={','.join(SHELLCHECK_EXCLUDED)}"
-    for command in (["bash", "-n", golden], ["shellcheck", "--shell=bash", excluded, golden]):
+    for command in (["bash", "-n", str(golden)], ["shellcheck", "--shell=bash", excluded, str(golden)]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 

@@ -372,7 +372,7 @@ def test_every_golden_file_has_its_spec() -> None:
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.sbatch")), ids=lambda path: path.stem)
 def test_bash_and_shellcheck_accept_it(path: Path) -> None:
     excluded = f"--exclude={','.join(SHELLCHECK_EXCLUDED)}"
-    for command in (["bash", "-n", path], ["shellcheck", "--shell=bash", excluded, path]):
+    for command in (["bash", "-n", str(path)], ["shellcheck", "--shell=bash", excluded, str(path)]):
         done = subprocess.run(command, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
 

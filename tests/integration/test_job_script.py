@@ -76,7 +76,7 @@ def test_a_short_name_on_the_command_line_wins_over_the_roles_variable(tmp_path:
     (tmp_path / "asked.yml").write_text(json.dumps({**job, "name": "asked"}))
     (tmp_path / "group_vars").mkdir()
     (tmp_path / "group_vars" / "all.yml").write_text(json.dumps({"launch_job": {**job, "name": "inventory"}}))
-    named = {MODULE: {"job": "{{ launch_job }}", "cluster": CLUSTER}}
+    named: dict[str, Any] = {MODULE: {"job": "{{ launch_job }}", "cluster": CLUSTER}}
     own = {MODULE: {"job": {**job, "name": "task"}, "cluster": CLUSTER}}
     tasks = [named, {**named, "vars": {"launch_job": {**job, "name": "include"}}}, own]
     for flags, first in ((["-e", "job=asked.yml"], "asked"), ([], "inventory")):

@@ -11,6 +11,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -28,7 +29,7 @@ TASKS = [
 SEEN = "pwd; env | grep -v '^_=' | sort; ulimit -a; cat; trap; ls /proc/self/fd | wc -l"
 
 
-def book(folder: Path, tasks: list[dict[str, object]]) -> list[str]:
+def book(folder: Path, tasks: Sequence[Mapping[str, object]]) -> list[str]:
     (folder / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
     extra = json.dumps({"ansible_python_interpreter": sys.executable, "command": SEEN})
     return [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml", "-e", extra]

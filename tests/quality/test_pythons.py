@@ -141,6 +141,6 @@ def test_library_under_another_python(version: str) -> None:
     deselected = [f"--deselect={test}" for path in chosen for test in needing_a_conftest(path)]
     run(
         *(python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "--import-mode=importlib", "-c", os.devnull),
-        *("--rootdir", ROOT, "--noconftest", "-p", "library_profile", *deselected, *chosen),
+        *("--rootdir", str(ROOT), "--noconftest", "-p", "library_profile", *deselected, *chosen),
         env=paths,
     )

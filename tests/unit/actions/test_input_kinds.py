@@ -53,14 +53,14 @@ def task_of(kind: str) -> tuple[str, dict[str, Any]]:
 def described(kind: str) -> dict[str, Any]:
     """What an action tells the role of a missing input."""
     spec = validated(merge([Layer("job", JOB)]))
-    job = SimpleNamespace(
+    job: Any = SimpleNamespace(
         excluded=(),
         spec=spec, project="/p", containerfile="/p/Containerfile", context=None,
         settings=ClusterSettings(),
     )  # fmt: skip
     request = SimpleNamespace(stores=Stores("/store"))
-    prepared = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), request=request)
-    action = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
+    prepared: Any = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), request=request)
+    action: Any = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
     result = vars(LaunchAction.producers(action, [{"kind": kind, "key": "k", "path": "/p"}], prepared, job))
     return dict(result["missing"][0])
 

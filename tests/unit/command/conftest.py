@@ -90,7 +90,7 @@ def _untagged(_loader: Unsafe, node: yaml.ScalarNode) -> str:
 
 Unsafe.add_constructor("tag:yaml.org,2002:str", _untagged)
 Unsafe.add_constructor("!unsafe", lambda _loader, node: node.value)
-Unsafe.add_constructor("tag:yaml.org,2002:map", lambda loader, node: loader.construct_mapping(node))
+Unsafe.add_constructor("tag:yaml.org,2002:map", yaml.SafeLoader.construct_yaml_map)
 
 
 @pytest.fixture

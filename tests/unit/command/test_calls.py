@@ -57,9 +57,11 @@ def test_a_rank_too_few_or_too_many_is_a_difference() -> None:
 
 
 def test_values_of_one_job_count_nowhere() -> None:
-    both = [[said(0, job, MASTER_PORT=port, arguments=[f"--port={port}"])] for job, port in (("8", "20"), ("7", "10"))]
-    assert compared(*both, random="MASTER_PORT") == []
-    assert len(compared(*both)) == 2
+    launched, by_hand = (
+        [said(0, job, MASTER_PORT=port, arguments=[f"--port={port}"])] for job, port in (("8", "20"), ("7", "10"))
+    )
+    assert compared(launched, by_hand, random="MASTER_PORT") == []
+    assert len(compared(launched, by_hand)) == 2
 
 
 @pytest.mark.parametrize(

@@ -37,7 +37,7 @@ def test_the_score_counts_classes_lines_and_false_alarms(tmp_path: Path) -> None
     ]
     for label in labels:
         (tmp_path / f"{label['id']}.log").write_text(LOG)
-    said = {
+    said: dict[str, dict[str, Any]] = {
         "a": {"class": "data_error", "root_lineno": 3, "confidence": "high"},
         "b": {"class": "nan_loss", "root_lineno": 1, "confidence": "high"},
         "c": {"class": "cuda_oom", "root_lineno": 1, "confidence": "low"},

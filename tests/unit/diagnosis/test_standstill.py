@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
@@ -133,7 +135,7 @@ def trace(sequence: int, operation: str = "all_reduce", shape: int = 10, kind: s
     return {"entries": [*[entry(number) for number in range(800, sequence)], entry(sequence, operation, shape, kind)]}
 
 
-def traced(*traces: dict[str, object]) -> standstill.Verdict | None:
+def traced(*traces: Mapping[str, object]) -> standstill.Verdict | None:
     documents = nodes(*[collective() for _trace in traces])
     for rank, one in enumerate(traces):
         documents[rank // 2]["processes"][rank % 2]["trace"] = one  # type: ignore[index]

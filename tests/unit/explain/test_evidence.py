@@ -49,7 +49,7 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
     run = RunDirectory(str(folder))
     if rejected:
         run.record("rejected", message=rejected)
-    known = {
+    given = {
         "standing": "failed",
         "slurm_state": "FAILED",
         "completed": True,
@@ -57,7 +57,7 @@ def ended(folder: Path, slurm: FakeSlurm, **launch: Any) -> tuple[cause.Cause, d
         "started_at": 1000.0,
         **launch,
     }
-    known = LaunchReport(name="a", key="k", generation=1, message="it ended", run_dir="", logs_dir="", **known)
+    known = LaunchReport(name="a", key="k", generation=1, message="it ended", run_dir="", logs_dir="", **given)
     told = evidence.of_end(slurm.slurm(), run, known, SIGNATURES)
     return cause.find_cause(told.logs), told.facts
 

@@ -53,7 +53,7 @@ def measure(
     return {"kind": kind, "candidate": candidate, "nodes": list(nodes), "rows": rows, "error": error}
 
 
-def result(*measures: Mapping[str, Any], **more: Any) -> dict[str, Any]:
+def result(*measures: Mapping[str, Any], **more: Any) -> Any:
     """The result of a sweep over TCP, as result.load returns it."""
     nodes = sorted({name for one in measures for name in one["nodes"]})
     return {
@@ -74,7 +74,7 @@ def result(*measures: Mapping[str, Any], **more: Any) -> dict[str, Any]:
     }
 
 
-def four(slow: str = "", number: float = 5.0, **more: Any) -> dict[str, Any]:
+def four(slow: str = "", number: float = 5.0, **more: Any) -> Any:
     """All pairs of four nodes at about 500 MB/s, those of one node at `number`."""
     names = ["n1", "n2", "n3", "n4"]
     pairs = [(one, other) for place, one in enumerate(names) for other in names[place + 1 :]]

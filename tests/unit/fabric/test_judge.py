@@ -15,7 +15,7 @@ from tests.unit.fabric.sweeps import MB, adapter, facts, four, measure, result
 RULE = Rule(0.7, 4.0)
 
 
-def judged(swept: dict[str, Any], rule: Rule = RULE) -> tuple[str, list[str], list[list[str]]]:
+def judged(swept: Any, rule: Rule = RULE) -> tuple[str, list[str], list[list[str]]]:
     verdict = judge(swept, rule)
     return verdict["verdict"], verdict["slow_nodes"], verdict["slow_pairs"]
 

@@ -85,7 +85,7 @@ def test_slurm_alone_does_not_know_the_network_and_says_who_does() -> None:
 
 
 def test_interfaces_that_not_all_have_are_not_named() -> None:
-    nodes = {"n1": facts({"eth0": False}), "n2": facts({"eno1": False})}
+    nodes: Any = {"n1": facts({"eth0": False}), "n2": facts({"eno1": False})}
     assert suggest({}, nodes)["looks_like"] == (
         "this cluster looks like: 2 nodes, no interface that all nodes have, no RDMA adapters"
     )

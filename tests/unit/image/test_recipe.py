@@ -37,7 +37,7 @@ def test_keys_never_change_from_release_to_release() -> None:
 
 def test_what_is_no_part_of_the_key() -> None:
     base = key({"suite": "bookworm", "packages": ["b", "a"]})
-    same = [
+    same: list[dict[str, Any]] = [
         {
             "suite": "bookworm",
             "packages": ("a", "b", "a"),

@@ -200,7 +200,7 @@ def test_values_that_the_controller_holds() -> None:
 
 
 def test_bytes_of_the_environment_that_are_no_text_survive() -> None:
-    line = secret_lines(spec(A={"from_env": "A"}), {"A": "a\udcff"}, {}.get)
+    line = secret_lines(spec(A={"from_env": "A"}), {"A": "a\udcff"}, dict[str, str]().get)
     assert base64.b64decode(line.split(b"=", 1)[1]) == b"a\xff"
 
 
@@ -223,7 +223,7 @@ def test_a_value_that_is_not_there_is_named(source: dict[str, str], variables: d
 
 def test_all_missing_values_are_told_at_once() -> None:
     with pytest.raises(SpecError) as caught:
-        secret_lines(spec(A={"from_env": "A"}, B={"from_var": "b"}), {}, {}.get)
+        secret_lines(spec(A={"from_env": "A"}, B={"from_var": "b"}), {}, dict[str, str]().get)
     assert len(caught.value.problems) == 2
 
 

@@ -66,7 +66,7 @@ def passed(playbook: str, extra: dict[str, str], inventory: dict[str, str]) -> d
                 continue
             included = str(task.get("ansible.builtin.include_tasks", ""))
             if included.endswith("cancel_job.yml"):
-                values.setdefault("job", set()).add(shown["job"])
+                values.setdefault("job", set()).add(str(shown["job"]))
             for module, options in task.items():
                 if not module.startswith("rankzero.slurm.") or not isinstance(options, dict):
                     continue

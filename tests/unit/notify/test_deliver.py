@@ -48,7 +48,7 @@ def address(receiver: Mapping[str, Any]) -> str:
     return deliver.address_in_file(receiver["url_file"])
 
 
-def send(run_dir: Path, *receivers: Mapping[str, Any], message: deliver.Message = FAILED) -> list[tuple[str, str]]:
+def send(run_dir: Path, *receivers: Any, message: deliver.Message = FAILED) -> list[tuple[str, str]]:
     return [(done.state, done.reason) for done in deliver.deliver(str(run_dir), list(receivers), message, address)]
 
 

@@ -72,7 +72,7 @@ def test_one_users_failure_is_named_and_the_others_are_done() -> None:
 @root_only
 def test_a_process_that_dies_is_no_success() -> None:
     with pytest.raises(RankzeroError, match="ended from outside"):
-        users.as_user(pwd.getpwnam("nobody"), lambda: os.kill(os.getpid(), 9))  # type: ignore[arg-type,return-value]
+        users.as_user(pwd.getpwnam("nobody"), lambda: os.kill(os.getpid(), 9))
 
 
 def test_a_size_takes_the_longest_unused_and_no_more_than_it_must(tmp_path: Path) -> None:

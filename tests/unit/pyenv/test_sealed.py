@@ -103,7 +103,7 @@ def unsealed(result: dict[str, Any], target: Path) -> Path:
 
 def python(tree: Path, *arguments: str) -> subprocess.CompletedProcess[str]:
     """Run the Python of an environment."""
-    command = [tree / "bin" / "python", *arguments]
+    command = [str(tree / "bin" / "python"), *arguments]
     return subprocess.run(command, capture_output=True, text=True, check=False, env={})
 
 

@@ -23,12 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
     Found,
     Policies,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, Standing
 
 SPEC = DeclaredLaunch("gpt", "key-2", "gpt.yml")
 
 
-def found(key: str = "key-2", standing: str = "running", ours: bool = True, **more: object) -> Found:
+def found(key: str = "key-2", standing: Standing = "running", ours: bool = True, **more: object) -> Found:
     job_id = None if standing == "unsubmitted" else f"7{key[-1]}"
     base = Found(
         "gpt",
@@ -103,7 +103,7 @@ def test_a_spec_that_is_gone() -> None:
 GRID = DeclaredLaunch("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
 
 
-def element(key: str, standing: str, **more: object) -> Found:
+def element(key: str, standing: Standing, **more: object) -> Found:
     job_id = None if standing == "unsubmitted" else f"5_{key[-1]}"
     base = Found("lr", key, 1, standing, f"/runs/lr/{key}/1", job_id, "so it ended", True, "sweep-2")
     return replace(base, **more)  # type: ignore[arg-type]
@@ -170,7 +170,7 @@ FIRST = DeclaredLaunch("tokens", "key-1", "tokens.yml")
 NEXT = DeclaredLaunch("gpt", "key-2", "gpt.yml", after=("tokens",))
 
 
-def tokens(standing: str, **more: object) -> Found:
+def tokens(standing: Standing, **more: object) -> Found:
     base = Found("tokens", "key-1", 1, standing, "/runs/tokens/key-1/1", "61", "why", True, since=10.0)
     return replace(base, **more)  # type: ignore[arg-type]
 
@@ -224,7 +224,7 @@ def test_what_follows_a_sweep_waits_for_every_element() -> None:
     )
 
 
-STANDINGS = ("waiting", "running", "succeeded", "failed", "unsubmitted")
+STANDINGS: tuple[Standing, ...] = ("waiting", "running", "succeeded", "failed", "unsubmitted")
 FOLLOWS = {"c": ("a",), "d": ("b", "c")}
 SWEEP_OF = "b"
 

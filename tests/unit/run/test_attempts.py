@@ -10,6 +10,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import attempts
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Left, Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from tests.writers import Run
@@ -23,16 +24,17 @@ def job(*rows: JobRecord) -> JobRecord:
     return JobRecord("7", "job.k.1", "RUNNING", start=500.0, source="squeue", restarts=len(rows), earlier=rows)
 
 
-def started(number: int, time: float, job_id: str = "7") -> dict[str, Any]:
-    return {"attempt": number, "job_id": job_id, "time": time, "nodes": ["node01", "node02"]}
+def started(number: int, time: float, job_id: str = "7") -> Started:
+    return Started(attempt=number, job_id=job_id, time=time, nodes=["node01", "node02"])
 
 
-def outcome(number: int, time: float, ended_by: str = "signal", **more: Any) -> dict[str, Any]:
-    return {"attempt": number, "time": time, "ended_by": ended_by, "exit_code": 0, "message": "so it ended", **more}
+def outcome(number: int, time: float, ended_by: str = "signal", **more: Any) -> Outcome:
+    ended: Any = {"attempt": number, "time": time, "ended_by": ended_by, "exit_code": 0, "message": "so it ended"}
+    return Outcome(**{**ended, **more})
 
 
 def test_a_requeued_attempt_has_the_word_of_both() -> None:
-    left = {0: {"started": started(0, 101.0), "outcome": outcome(0, 190.0, exit_code=143)}}
+    left: dict[int, Left] = {0: {"started": started(0, 101.0), "outcome": outcome(0, 190.0, exit_code=143)}}
     assert attempts.earlier(1, left, job(row(100.0, 200.0))) == [
         Attempt(
             attempt=0,
@@ -50,14 +52,14 @@ def test_a_requeued_attempt_has_the_word_of_both() -> None:
 
 def test_an_attempt_that_died_at_once_is_told_by_accounting() -> None:
     """Its node failed: no outcome was written."""
-    left = {0: {"started": started(0, 102.0)}}
+    left: dict[int, Left] = {0: {"started": started(0, 102.0)}}
     (found,) = attempts.earlier(1, left, job(row(100.0, 200.0, "NODE_FAIL")))
     assert (found.slurm_state, found.finished_at, found.nodes) == ("NODE_FAIL", 200.0, ["node01", "node02"])
     assert found.reason == "NODE_FAIL: one of its nodes failed" and found.exit_code is None
 
 
 def test_attempts_inside_one_job_share_its_row_and_the_last_one_ends_with_it() -> None:
-    left = {
+    left: dict[int, Left] = {
         0: {"started": started(0, 101.0), "outcome": outcome(0, 150.0, "restart", exit_code=1)},
         1: {"started": started(1, 151.0)},
     }
@@ -67,7 +69,7 @@ def test_attempts_inside_one_job_share_its_row_and_the_last_one_ends_with_it() -
 
 
 def test_an_attempt_of_the_job_before_this_one_and_one_that_nobody_knows() -> None:
-    left = {0: {"started": started(0, 50.0, "3"), "outcome": outcome(0, 60.0, job_id="3")}}
+    left: dict[int, Left] = {0: {"started": started(0, 50.0, "3"), "outcome": outcome(0, 60.0, job_id="3")}}
     first, second = attempts.earlier(2, left, job())
     assert (first.job_id, first.slurm_state, first.finished_at) == ("3", None, 60.0)
     assert (second.job_id, second.started_at, second.nodes, second.reason) == (None, None, None, "")

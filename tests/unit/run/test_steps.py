@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import FIELD, RECORD, parse_records
@@ -117,11 +118,11 @@ def test_silence_is_no_answer() -> None:
 def test_a_launch_ends_with_its_outcome_and_not_with_what_slurm_still_closes() -> None:
     (record,) = steps.running(answers(squeue=said(step_row("2.3"))).slurm(), ["2"])
     for outcome, state in (
-        ({"success": True}, "COMPLETED"),
-        ({"success": False, "ended_by": "program"}, "FAILED"),
-        ({"success": False, "ended_by": "signal"}, "CANCELLED"),
+        (Outcome(success=True, time=NOW), "COMPLETED"),
+        (Outcome(success=False, ended_by="program", time=NOW), "FAILED"),
+        (Outcome(success=False, ended_by="signal", time=NOW), "CANCELLED"),
     ):
-        closed = steps.judged(record, {**outcome, "time": NOW})
+        closed = steps.judged(record, outcome)
         assert closed is not None and (closed.state, closed.end) == (state, NOW)
     assert steps.judged(record, None) is record
 

@@ -266,7 +266,7 @@ def _object(path: Path) -> dict[str, Any]:
     return document
 
 
-def wait_for(condition: Callable[[], object], process: subprocess.Popen[str]) -> None:
+def wait_for(condition: Callable[[], object], process: subprocess.Popen[Any]) -> None:
     """Until a condition holds; fails once the process has ended without it."""
     while not condition():
         try:

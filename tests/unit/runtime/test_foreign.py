@@ -42,7 +42,7 @@ def made(folder: Path, kind: str) -> Path:
     elif kind == "folder":
         path.mkdir()
     else:
-        path.symlink_to({"device": "/dev/zero", "nothing": folder / "missing", "loop": path}[kind])
+        path.symlink_to({"device": Path("/dev/zero"), "nothing": folder / "missing", "loop": path}[kind])
     return path
 
 

@@ -75,7 +75,11 @@ def test_the_values_of_each_format_are_read_and_compared(run: Path, kind: str) -
 def test_no_half_of_a_file_is_accepted_for_the_whole(run: Path, kind: str) -> None:
     """Cut at every byte, a file that asks for its last value is never valid."""
     whole = WHOLE[kind]
-    last = {"json": {"name": {"eq": "gpt"}}, "yaml": {"nested.deep": {"eq": 3}}, "csv": {"step": {"eq": 2}}}
+    last: dict[str, dict[str, Any]] = {
+        "json": {"name": {"eq": "gpt"}},
+        "yaml": {"nested.deep": {"eq": 3}},
+        "csv": {"step": {"eq": 2}},
+    }
     for end in range(len(whole)):
         assert not judged(run, kind, whole[:end], last.get(kind))["valid"], whole[:end]
     assert judged(run, kind, whole, last.get(kind))["valid"]

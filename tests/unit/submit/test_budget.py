@@ -181,7 +181,8 @@ def asked_of_the_cluster(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]
         return answer
 
     monkeypatch.setattr(launch, "call_module", call)
-    used = launch.LaunchAction._used_in_month(SimpleNamespace(_task_vars={}), "/state")
+    action: Any = SimpleNamespace(_task_vars={})
+    used = launch.LaunchAction._used_in_month(action, "/state")
     return used, calls
 
 

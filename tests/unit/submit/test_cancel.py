@@ -34,13 +34,14 @@ def asked(bench: Bench, check_mode: bool = False, **options: Any) -> dict[str, A
 @pytest.mark.parametrize("by", ["name", "key", "generation", "job_id", "run_dir"])
 def test_active_launch_is_cancelled_by_any_of_its_names(bench: Bench, by: str) -> None:
     bench.launch()
-    options = {
+    names: dict[str, dict[str, Any]] = {
         "name": {"name": "job"},
         "key": {"name": "job", "key": "01234567"},
         "generation": {"name": "job", "generation": 1},
         "job_id": {"job_id": "101"},
         "run_dir": {"run_dir": bench.run().path},
-    }[by]
+    }
+    options = names[by]
     planned = asked(bench, check_mode=True, **options)
     assert bench.cluster.jobs["101"]["state"] == "PENDING"
     done = asked(bench, **options)

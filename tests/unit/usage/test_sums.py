@@ -138,7 +138,7 @@ def test_a_log_that_cannot_be_read_is_a_warning_and_its_hours_count(
 ) -> None:
     launches(tmp_path, 2)
 
-    def unreadable(root: Beneath, *_rest: object) -> StepTimes:
+    def unreadable(root: Beneath, *_rest: Any) -> StepTimes:
         if f"{1:016x}" in root.path:
             raise OverflowError("int too large")
         return read_step_times(root, *_rest)

@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.remote_poll i
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = {"job_id": "7", "attempt": 0, "nodes": ["node01"], "world_size": 1}
-FAILED = {"job_id": "7", "attempt": 0, "success": False}
+FAILED = Outcome(job_id="7", attempt=0, success=False)
 #: The cluster's time (epoch seconds) when a wait begins, and how late (seconds) a wait for nothing may end.
 EPOCH, LATE = 1_800_000_000.0, 60.0
 #: The module that is asked after the last poll takes so many of these seconds on a busy controller.
@@ -36,7 +36,7 @@ class Story:
 
     def __init__(
         self, end: float, closed: float, ahead: float = 0.0, silent: tuple[float, float] = (0, 0),
-        outcome: dict[str, Any] | None = None,
+        outcome: Outcome | None = None,
     ) -> None:  # fmt: skip
         self.end, self.closed, self.ahead, self.silent, self.outcome = end, closed, ahead, silent, outcome
         self.watch = Watch(RUN, "7", outcome_grace=40)

@@ -189,7 +189,7 @@ def test_a_job_whose_log_slurm_could_not_open_leaves_nothing_to_wait_for() -> No
     watch = Watch(RUN, "7")
     watch.feed(seen(record("FAILED", start=5.0, end=6.0, exit_code=15, signal=53)), 0.0)
     assert watch.done
-    for begun in ({"started": STARTED}, {"claim": Claim("1", "lab", "7")}):
+    for begun in ({"started": STARTED}, {"claim": Claim(1, "lab", "7")}):
         watch = Watch(RUN, "7")
         watch.feed(seen(record("FAILED", start=5.0, end=6.0, exit_code=15, signal=53), **begun), 0.0)
         assert not watch.done, "its script ran, so its outcome may still appear"
@@ -201,7 +201,7 @@ def test_a_job_that_leaves_no_trace_is_told_once() -> None:
     events = [event for now in range(100) for event in watch.feed(seen(record(node_list="node[01-02]")), float(now))]
     assert [event.kind for event in events] == ["queued", "silent"]
     assert "30 s on node[01-02]" in events[1].text and "launch_cluster.state_root" in events[1].text
-    for view in ({"claim": Claim("1", "lab", "7")}, {"started": STARTED}):
+    for view in ({"claim": Claim(1, "lab", "7")}, {"started": STARTED}):
         watch = Watch(RUN, "7")
         assert "silent" not in [kind for now in range(100) for kind in kinds(watch, seen(record(), **view), float(now))]
     watch = Watch(RUN, "7")

@@ -8,13 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import about, duration, moment, short_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import HEAD, listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import BATCH, IDLE, Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, View
 
-GOOD = {"attempt": 0, "success": True}
+GOOD = Outcome(attempt=0, success=True)
 STARTED = {"attempt": 0, "nodes": ["node01"]}
 
 
