@@ -110,7 +110,7 @@ class Watch:
     _unseen: Since = field(default_factory=Since)
     _unseen_told: bool = False
     _silent: bool = False
-    _ended_since: float | None = None
+    _ended: Since = field(default_factory=Since)
     _outcome: Since = field(default_factory=Since)
     _absent_since: float | None = None
     _delay: float = 0.0
@@ -126,7 +126,7 @@ class Watch:
     @property
     def rank(self) -> int:
         """How urgent a look at the run directory is: 0 the job may be over, 1 it runs, 2 it waits in the queue."""
-        if self._outcome.seen is not None or self._ended_since is not None or self._absent_since is not None:
+        if self._outcome.seen is not None or self._ended.seen is not None or self._absent_since is not None:
             return 0
         return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
 
@@ -171,8 +171,8 @@ class Watch:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
         self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
-        self._requeues, self._end, self._outcome = Requeues(), End(), Since()
-        self._ended_since = self._absent_since = None
+        self._requeues, self._end, self._outcome, self._ended = Requeues(), End(), Since(), Since()
+        self._absent_since = None
         return [Event("followed", text)]
 
     def _queue(self, poll: Poll, view: View, now: float, wall: float) -> list[Event]:
@@ -350,7 +350,7 @@ class Watch:
         self._outcome.hear_whether(status.outcome is not None, now, None if written is None else wall - written)
         if poll.asked and not poll.silent:
             ended = self.record is not None and self._absent_since is None and states.is_final(self.record.state)
-            self._ended_since = _since(self._ended_since, ended, now)
+            self._ended.hear_whether(ended, now, None)
         self.ended = self.done = self._over(status, now)
 
     def _status(self, view: View) -> LaunchStatus:
@@ -362,10 +362,10 @@ class Watch:
     def _over(self, status: LaunchStatus, now: float) -> bool:
         """True when Slurm and the job's outcome (or its absence for long enough) make the end certain."""
         record, gone = self.record, self._absent_since is not None
-        if self._ended_since is None and not gone:
+        if self._ended.seen is None and not gone:
             # The batch script wrote its outcome, but Slurm still shows the job as completing or does not answer.
             return status.over and self._outcome.lasts(now, CLOSING)
-        seen = min(moment for moment in (self._ended_since, self._absent_since) if moment is not None)
+        seen = min(moment for moment in (self._ended.seen, self._absent_since) if moment is not None)
         settle: float = ABSENT if gone else 0
         if record is not None and not states.is_final(record.state, settled=False):
             settle = max(settle, SETTLE)
@@ -379,7 +379,7 @@ class Watch:
 
     def _schedule(self, poll: Poll, now: float, view: View) -> None:
         """Choose the next times, at growing intervals. At a sign of the end, look and call squeue soon."""
-        urgent = view.outcome is not None or self._ended_since is not None or self._absent_since is not None
+        urgent = view.outcome is not None or self._ended.seen is not None or self._absent_since is not None
         ceiling = min(LAST_LOOKS if urgent else LOOK, self.poll_max)
         self._delay = min(max(self._delay * 2, self.poll_min), ceiling)
         if poll.asked:
@@ -390,11 +390,6 @@ class Watch:
             self._queue_at = now + SPENT
         elif urgent and self._queue_at is not None:
             self._queue_at = min(self._queue_at, now)
-
-
-def _since(before: float | None, holds: bool, now: float) -> float | None:
-    """The time since which a condition holds; None when it does not hold."""
-    return None if not holds else now if before is None else before
 
 
 def _setting_up(record: JobRecord) -> str:
