@@ -36,7 +36,7 @@ def lab() -> Iterator[LabCluster]:
 
 @pytest.fixture(scope="module")
 def example(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
-    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("trainer"), root=True)
+    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("trainer"))
     made.edit("jobs/trainer.yml", FEW)
     made.cluster.update(caches=f"{made.state_root}/caches", offline=True)
     yield made
@@ -104,6 +104,7 @@ def test_a_numpy_that_the_old_datasets_cannot_use_is_found_before_any_rank_start
     """PYTHONPATH leads to another numpy, as a user's own installation does."""
     folder = example.host_path(example.state_root) / "numpy2"
     run("uv", "pip", "install", "--quiet", "--target", folder, "numpy==2.2.6")
+    example.user.give(folder)
     wrong = {"env": {"PYTHONPATH": f"{example.state_root}/numpy2"}}
     done = example.play("-e", "nodes=1", playbook="trainer.yml", launch_overrides=wrong)
     assert done.returncode != 0
