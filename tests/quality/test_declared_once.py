@@ -39,6 +39,8 @@ def lists() -> list[tuple[str, set[str]]]:
         for node in ast.walk(ast.parse(read(path))):
             if isinstance(node, (ast.Tuple, ast.List, ast.Set, ast.Dict)):
                 parts = node.keys if isinstance(node, ast.Dict) else node.elts
+                rows = [part.value for part in parts if isinstance(part, ast.Starred)]
+                parts = [*parts, *(part for row in rows if isinstance(row, ast.Tuple) for part in row.elts)]
                 texts = {str(part.value) for part in parts if isinstance(part, ast.Constant)}
                 found += [(f"{path}:{node.lineno}", texts)] if len(texts) > 2 else []
     return found

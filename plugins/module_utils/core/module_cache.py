@@ -317,12 +317,9 @@ def run(call: dict[str, Any]) -> int:
     sys.stdout.write(STARTED + "\n")
     sys.stdout.flush()
     try:
-        # Nothing that is imported is ever garbage, and little of what a module makes, even of thousands of launches.
-        gc.disable()
-        __import__(name)
-        gc.freeze()
-        gc.enable()
+        # Little of what a module imports and makes is ever garbage, even of thousands of launches.
         gc.set_threshold(50_000)
+        __import__(name)
         sys.modules[name].main()
         return 0
     except SystemExit as error:

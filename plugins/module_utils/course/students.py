@@ -18,7 +18,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 ID = re.compile(r"[a-z0-9][a-z0-9._-]{0,31}")
 COURSE = re.compile(r"[a-z][a-z0-9_-]{0,31}")
 ALLOWED = "small letters, digits, '.', '_' and '-', at most 32, the first one a letter or a digit"
-MODES = ("projects", "accounts")
 _SHOWN = 40
 
 

@@ -32,17 +32,8 @@ WIDTH = 110
 
 # The fields of a launch's report that its diagnosis repeats.
 _OF_LAUNCH = (
-    "name",
-    "key",
-    "generation",
-    "job_id",
-    "standing",
-    "slurm_state",
-    "attempt",
-    "message",
-    "run_dir",
-    "completed",
-    "success",
+    *("name", "key", "generation", "job_id", "standing", "slurm_state", "attempt", "message", "run_dir"),
+    *("completed", "success"),
 )
 
 

@@ -38,7 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.hub.manifest import
     verify,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.archive import untar
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, trouble
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import fresh_folder, root_of, trouble
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.locks import hold
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.manifest import File, listing, selected, tree_digest
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.stores import trusted_stores
@@ -67,7 +67,8 @@ def ensure_cache(
     `given`: the module's request, a `HubRequest`. Returns `changed`, `ref`, `snapshot`, `repaired`, `diff`; `lacking`
     or `needs` instead where the controller must send something.
     """
-    where = repository(home_of(options["path"]), options["repo"], options["repo_type"], options["revision"])
+    home = root_of(options["path"], "path", "Give the folder that the jobs have as HF_HOME, on shared storage.")
+    where = repository(home, options["repo"], options["repo_type"], options["revision"])
     request = HubRequest.of(given)
     try:
         if options["state"] == "absent":
@@ -77,17 +78,6 @@ def ensure_cache(
         return {**result, "warnings": staging.notes} if staging.notes else result
     except OSError as error:
         raise trouble(error, where.home) from error
-
-
-def home_of(path: str) -> str:
-    """The option `path` as an absolute path of this host. Raises RankzeroError."""
-    home = os.path.expanduser(os.path.expandvars(path))
-    if not os.path.isabs(home) or "$" in home:
-        raise RankzeroError(
-            f"path: {path!r} is not an absolute path on the cluster (it expands to {home!r}). Give the folder that the "
-            "jobs have as HF_HOME, on shared storage."
-        )
-    return os.path.normpath(home)
 
 
 class _Staging:

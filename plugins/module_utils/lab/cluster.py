@@ -37,7 +37,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.record import Record, load, save
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.slurmconf import Host
 
-STATES = ("present", "stopped", "restarted", "absent")
 _PROGRAMS = {"munged": "munge", "slurmctld": "slurmctld", "slurmd": "slurmd", "sinfo": "slurm-client"}
 _REALISTIC = {"ip": "iproute2", "nsenter": "util-linux", "unshare": "util-linux"}
 _SITE = {"sshfs": "sshfs", "setpriv": "util-linux", "su": "login"}

@@ -26,7 +26,6 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
-PROFILES = ("friendly", "site")
 MOST_NODES = 80  # one machine runs them all; addresses and ports are planned for this many
 # What is shared, as the head and the nodes see it. On a site it is as long as such paths are: what is too long for a
 # socket or an argument shows.

@@ -10,7 +10,6 @@ entries. A reconciliation may cancel only registered launches.
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 import json
 import os
@@ -87,15 +86,6 @@ def keep(state_root: str, set_name: str, name: str, key: str, facts: Mapping[str
         raise RankzeroError(
             f"state_root: cannot write {target}: {error.strerror}. Nothing was launched that would not be found again."
         ) from error
-
-
-def forget(state_root: str, set_name: str, name: str, key: str) -> None:
-    """Remove one launch from the set. A missing entry is no error."""
-    place = os.path.join(folder(state_root, set_name), name)
-    with contextlib.suppress(OSError):
-        os.unlink(os.path.join(place, f"{key}.json"))
-    with contextlib.suppress(OSError):
-        os.rmdir(place)
 
 
 def _shown(names: list[str]) -> list[str]:

@@ -35,18 +35,8 @@ LIST_BYTES = 100_000
 
 # Variables with these prefixes are read by some Slurm command. A submitter inside a job has dozens of them.
 SCRUBBED_PREFIXES = (
-    "SLURM_",
-    "SBATCH_",
-    "SRUN_",
-    "SQUEUE_",
-    "SCONTROL_",
-    "SACCT_",
-    "SACCTMGR_",
-    "SALLOC_",
-    "SINFO_",
-    "SCANCEL_",
-    "SLURMD_",
-    "SLURMCTLD_",
+    *("SLURM_", "SBATCH_", "SRUN_", "SQUEUE_", "SCONTROL_", "SACCT_", "SACCTMGR_", "SALLOC_", "SINFO_"),
+    *("SCANCEL_", "SLURMD_", "SLURMCTLD_"),
 )
 # These variables say how to reach and authenticate to the cluster. Without them a command may contact another cluster,
 # or none.

@@ -27,19 +27,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.partitions im
 
 # Settings of slurm.conf that affect launches. The result of cluster_info names them in lower case.
 SETTINGS = (
-    "MaxArraySize",
-    "KillWait",
-    "MinJobAge",
-    "JobRequeue",
-    "PreemptMode",
-    "PreemptType",
-    "SelectType",
-    "ProctrackType",
-    "TaskPlugin",
-    "AccountingStorageEnforce",
-    "AccountingStoreFlags",
-    "EnforcePartLimits",
-    "PrivateData",
+    *("MaxArraySize", "KillWait", "MinJobAge", "JobRequeue", "PreemptMode", "PreemptType", "SelectType"),
+    *("ProctrackType", "TaskPlugin", "AccountingStorageEnforce", "AccountingStoreFlags", "EnforcePartLimits"),
+    *("PrivateData",),
 )
 
 

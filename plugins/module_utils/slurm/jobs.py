@@ -22,43 +22,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import client
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm, raise_for, short_queries
 
 SQUEUE_COLUMNS = (
-    "JobArrayID",
-    "State",
-    "Reason",
-    "exit_code",
-    "restartcnt",
-    "SubmitTime",
-    "EligibleTime",
-    "StartTime",
-    "EndTime",
-    "TimeUsed",
-    "NumNodes",
-    "NodeList",
-    "Partition",
-    "Account",
-    "UserName",
-    "Cluster",
-    "WorkDir",
-    "Name",
+    *("JobArrayID", "State", "Reason", "exit_code", "restartcnt", "SubmitTime", "EligibleTime", "StartTime"),
+    *("EndTime", "TimeUsed", "NumNodes", "NodeList", "Partition", "Account", "UserName", "Cluster", "WorkDir"),
+    *("Name",),
 )
 SACCT_COLUMNS = (
-    "JobID",
-    "State",
-    "Reason",
-    "ExitCode",
-    "Submit",
-    "Eligible",
-    "Start",
-    "End",
-    "ElapsedRaw",
-    "NNodes",
-    "NodeList",
-    "Partition",
-    "Account",
-    "User",
-    "Cluster",
-    "WorkDir",
-    "JobName",
+    *("JobID", "State", "Reason", "ExitCode", "Submit", "Eligible", "Start", "End", "ElapsedRaw", "NNodes"),
+    *("NodeList", "Partition", "Account", "User", "Cluster", "WorkDir", "JobName"),
 )
 # Seconds within which Slurm requeues a job after a node failure or a preemption, if at all.
 REQUEUE_TIME = 30

@@ -29,50 +29,17 @@ FRESH_SECONDS = 600.0
 ASK_SECONDS = 15.0
 
 SETTINGS = (
-    "AccountingStorageEnforce",
-    "AccountingStorageType",
-    "ClusterName",
-    "EnforcePartLimits",
-    "JobRequeue",
-    "KillWait",
-    "MaxArraySize",
-    "PreemptMode",
-    "PreemptType",
-    "PrivateData",
-    "SchedulerParameters",
-    "TopologyPlugin",
+    *("AccountingStorageEnforce", "AccountingStorageType", "ClusterName", "EnforcePartLimits", "JobRequeue"),
+    *("KillWait", "MaxArraySize", "PreemptMode", "PreemptType", "PrivateData", "SchedulerParameters"),
+    *("TopologyPlugin",),
 )
 ASSOCIATION = (
-    "User",
-    "DefaultAccount",
-    "Account",
-    "Partition",
-    "QOS",
-    "DefaultQOS",
-    "MaxWall",
-    "MaxTRES",
-    "MaxTRESPerNode",
-    "GrpTRES",
-    "MaxSubmit",
-    "GrpSubmit",
-    "MaxTRESMins",
-    "GrpTRESMins",
+    *("User", "DefaultAccount", "Account", "Partition", "QOS", "DefaultQOS", "MaxWall", "MaxTRES"),
+    *("MaxTRESPerNode", "GrpTRES", "MaxSubmit", "GrpSubmit", "MaxTRESMins", "GrpTRESMins"),
 )
 QOS = (
-    "Name",
-    "Flags",
-    "MaxWall",
-    "MaxTRES",
-    "MaxTRESPerNode",
-    "MaxTRESPerUser",
-    "MaxTRESPerAccount",
-    "GrpTRES",
-    "MinTRES",
-    "MaxSubmitJobsPerUser",
-    "MaxSubmitJobsPerAccount",
-    "GrpSubmit",
-    "MaxTRESMins",
-    "GrpTRESMins",
+    *("Name", "Flags", "MaxWall", "MaxTRES", "MaxTRESPerNode", "MaxTRESPerUser", "MaxTRESPerAccount", "GrpTRES"),
+    *("MinTRES", "MaxSubmitJobsPerUser", "MaxSubmitJobsPerAccount", "GrpSubmit", "MaxTRESMins", "GrpTRESMins"),
 )
 
 

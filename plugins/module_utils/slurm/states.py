@@ -53,21 +53,9 @@ UNSETTLED = frozenset({"PREEMPTED", "NODE_FAIL", "BOOT_FAIL", "REVOKED", "LAUNCH
 
 # Flags next to a base state (list form), strongest first: the current activity says more than the base state.
 _FLAGS = (
-    "REQUEUED",
-    "REQUEUE_HOLD",
-    "SPECIAL_EXIT",
-    "REQUEUE_FED",
-    "RESV_DEL_HOLD",
-    "COMPLETING",
-    "STAGE_OUT",
-    "CONFIGURING",
-    "RESIZING",
-    "SIGNALING",
-    "STOPPED",
-    "POWER_UP_NODE",
-    "REVOKED",
-    "LAUNCH_FAILED",
-    "RECONFIG_FAIL",
+    *("REQUEUED", "REQUEUE_HOLD", "SPECIAL_EXIT", "REQUEUE_FED", "RESV_DEL_HOLD", "COMPLETING", "STAGE_OUT"),
+    *("CONFIGURING", "RESIZING", "SIGNALING", "STOPPED", "POWER_UP_NODE", "REVOKED", "LAUNCH_FAILED"),
+    *("RECONFIG_FAIL",),
 )
 
 

@@ -46,9 +46,6 @@ class OwnFormat:
         return {"command": list(self.command), "values": self.values, "seconds": self.seconds, "memory": self.memory}
 
 
-Formats = Mapping[str, OwnFormat]
-
-
 def _word(value: object) -> str:
     word = t.to_text(value)
     for name in _PLACE.findall(word):

@@ -96,16 +96,8 @@ BATCH_ONLY = (
 # Options that decide when or how often a job runs. Inside another job they would have no effect.
 SCHEDULING = ("begin", "deadline", "hold", "no-requeue", "requeue", "signal")
 STEP_ONLY = (
-    "mpi",
-    "kill-on-bad-exit",
-    "label",
-    "unbuffered",
-    "overlap",
-    "exact",
-    "cpu-bind",
-    "task-prolog",
-    "task-epilog",
-    "resv-ports",
+    *("mpi", "kill-on-bad-exit", "label", "unbuffered", "overlap", "exact", "cpu-bind", "task-prolog"),
+    *("task-epilog", "resv-ports"),
 )
 # These options imply a binding of one GPU per task. LOCAL_RANK would then name a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")

@@ -31,13 +31,16 @@ ABANDONED_AFTER = 24 * 3600.0
 _SUFFIX = ".tmp"
 
 
-def root_of(store_root: str) -> str:
-    """store_root as an absolute path; `~` and `$NAME` are expanded on this host. Raises RankzeroError."""
+def root_of(
+    store_root: str,
+    option: str = "store_root",
+    advice: str = "Give a path on shared storage that begins with /, ~ or a variable that is set there.",
+) -> str:
+    """An option's folder as an absolute path; `~` and `$NAME` are expanded on this host. Raises RankzeroError."""
     path = os.path.expanduser(os.path.expandvars(store_root))
     if not os.path.isabs(path) or "$" in path:
         raise RankzeroError(
-            f"store_root: {store_root!r} is not an absolute path on the cluster (it expands to {path!r}). "
-            "Give a path on shared storage that begins with /, ~ or a variable that is set there."
+            f"{option}: {store_root!r} is not an absolute path on the cluster (it expands to {path!r}). {advice}"
         )
     return os.path.normpath(path)
 

@@ -65,16 +65,10 @@ class LaunchManyAction(LaunchAction):
         return Rendered(stage, prepare(stage.job, relaunch, facts, after=after))
 
     def launched_stage(
-        self,
-        stage: Stage,
-        launch: Prepared | PreparedSweep,
-        task_vars: TaskVariables,
-        *,
-        state: str = "present",
-        elements: Sequence[str] = (),
+        self, stage: Stage, launch: Prepared | PreparedSweep, task_vars: TaskVariables, *, state: str = "present"
     ) -> ModuleResult:
-        """Launch a stage with module `job` or `job_sweep`; `elements` selects elements of a sweep."""
+        """Launch a stage with module `job` or `job_sweep`."""
         given = {"job": stage.path, "state": state}
         if isinstance(launch, PreparedSweep):
-            return self.launched_sweep(stage.job, launch, {**given, "elements": list(elements)}, task_vars)
+            return self.launched_sweep(stage.job, launch, {**given, "elements": []}, task_vars)
         return self.launched(stage.job, launch, given, task_vars)

@@ -19,15 +19,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     short_names,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import role_options
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters import ONE_CLUSTER
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.role_options import ROLE_OPTIONS
 
 #: Names of variables that a user's inventory, play or command line defines for itself.
 DECLARED = "launch_variables"
 #: The types of the options of role launch. The playbook train checks them with its other variables, in the place of a
 #: task that Ansible would insert.
 TYPES: Mapping[str, Mapping[str, str]] = {
-    name: {"type": kind} for name, kind in ROLE_OPTIONS["launch"].items() if kind != "raw"
+    name: {"type": kind} for name, kind in role_options.LAUNCH.items() if kind != "raw"
 }
 # The settings of role launch may be in one file for all playbooks (-e @site.yml).
 SETTINGS = tuple(name for name in TYPES if name != "launch_cluster")
@@ -43,27 +43,14 @@ COMMAND_LINE: Mapping[str, tuple[str, str]] = {
     "relaunch": ("rerun", "launch_relaunch"),
     "explain": ("explain", "launch_explain"),
 }
-COURSE = tuple(name for name in ROLE_OPTIONS["course"] if name != "course_state")
+COURSE = tuple(name for name in role_options.COURSE if name != "course_state")
 # One file holds the folder and the tasks of a class, so each of the two playbooks accepts the other's variables too.
-CHECKOFF = tuple(name for name in ROLE_OPTIONS["course.checkoff"] if name not in COURSE)
+CHECKOFF = tuple(name for name in role_options.CHECKOFF if name not in COURSE)
 FABRIC = (
-    "group",
-    "nodes",
-    "method",
-    "all_reduce_perf",
-    "mpi",
-    "sizes",
-    "rounds",
-    "seconds",
-    "candidates",
-    "share",
-    "mads",
-    "expected",
-    "output",
-    "overwrite",
-    "exclude",
+    *("group", "nodes", "method", "all_reduce_perf", "mpi", "sizes", "rounds", "seconds", "candidates", "share"),
+    *("mads", "expected", "output", "overwrite", "exclude"),
 )
-LAB_CLUSTER = tuple(ROLE_OPTIONS["lab_cluster"])
+LAB_CLUSTER = role_options.LAB_CLUSTER
 
 #: Playbook -> its own variables, in addition to EVERYWHERE and `ansible_...`.
 PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
@@ -85,7 +72,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sync": ("launches", "wandb", "api_key_file"),
     "usage": ("by", "launch_name", "since", "up_to", "csv"),
     "prune": ("older_than", "max_size", "owners", "kinds"),
-    "reconcile": ("jobs", "removed", "changed", "relaunch", *ROLE_OPTIONS["reconcile"]),
+    "reconcile": ("jobs", "removed", "changed", "relaunch", *role_options.RECONCILE),
     "fabric": (*(f"fabric_{name}" for name in FABRIC), "rerun", "explain"),
     "lab": ("lab", "state", *LAB_CLUSTER),
     "course": ("lab", *LAB_CLUSTER, *COURSE, "course_state", *CHECKOFF),

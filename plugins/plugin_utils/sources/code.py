@@ -29,28 +29,9 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.outputs imp
 # Files left by tools and written by our runs, which are never part of a program. Tracked files are exempt, because
 # somebody decided to track them.
 DEBRIS = (
-    ".git",
-    ".hg/",
-    ".svn/",
-    "__pycache__/",
-    "*.pyc",
-    ".venv/",
-    "venv/",
-    ".tox/",
-    ".nox/",
-    ".mypy_cache/",
-    ".ruff_cache/",
-    ".pytest_cache/",
-    ".hypothesis/",
-    ".ipynb_checkpoints/",
-    "node_modules/",
-    "*.egg-info/",
-    ".DS_Store",
-    "*.swp",
-    "*.retry",
-    ".ansible/",
-    ".rankzero/",
-    "/runs/",
+    *(".git", ".hg/", ".svn/", "__pycache__/", "*.pyc", ".venv/", "venv/", ".tox/", ".nox/", ".mypy_cache/"),
+    *(".ruff_cache/", ".pytest_cache/", ".hypothesis/", ".ipynb_checkpoints/", "node_modules/", "*.egg-info/"),
+    *(".DS_Store", "*.swp", "*.retry", ".ansible/", ".rankzero/", "/runs/"),
 )
 
 

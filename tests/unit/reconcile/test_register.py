@@ -25,9 +25,7 @@ def test_an_entry_is_found_again_and_by_its_own_set_alone(tmp_path: Path) -> Non
     assert register.entries(root, SET)["gpt", "0123"]["commit"] == "def"
     (place,) = tmp_path.glob("sets/https-git.example.org-ml-jobs.git-jobs-*")
     assert not list(place.glob("**/*.tmp")) and place.parent.name == register.PLACE
-    register.forget(root, SET, "gpt", "0123")
-    register.forget(root, SET, "gpt", "0123")
-    assert register.entries(root, SET) == {} and len(register.entries(root, "another")) == 1
+    assert len(register.entries(root, "another")) == 1
 
 
 def test_a_torn_entry_is_none(tmp_path: Path) -> None:

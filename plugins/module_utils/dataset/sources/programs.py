@@ -141,7 +141,7 @@ class HubFiles(Folders):
 class Rsync(Folders):
     """A file or folder of another host. Parts that are already here are not sent again (--inplace, rsync(1))."""
 
-    def __init__(self, src: str, environment: dict[str, str] | None = None) -> None:
+    def __init__(self, src: str) -> None:
         # ssh would interpret a user or host that begins with - as an option.
         if not re.fullmatch(r"rsync://[^/]+/.+|(?:[^-@/:][^@/:]*@)?[^-@/:][^@/:]*::?.+", src, re.DOTALL):
             raise RankzeroError(
@@ -149,7 +149,7 @@ class Rsync(Folders):
             )
         self.src, self.label = src.rstrip("/"), src
         self.single = False
-        self.environment = {**(os.environ if environment is None else environment), "LC_ALL": "C.UTF-8"}
+        self.environment = {**os.environ, "LC_ALL": "C.UTF-8"}
         self.words = [program("rsync", "rsync"), "--timeout=300"]
         if not re.match("rsync://|[^/:]+::", src) and "RSYNC_RSH" not in self.environment:
             # Nobody can type a password.

@@ -17,20 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import F
 
 # Options of srun that bind tasks. The preflight uses them too, so that it is placed like the ranks.
 _BINDING = (
-    "accel-bind",
-    "cores-per-socket",
-    "cpu-bind",
-    "distribution",
-    "gpu-bind",
-    "gpus-per-task",
-    "hint",
-    "mem-bind",
-    "ntasks-per-core",
-    "ntasks-per-gpu",
-    "ntasks-per-socket",
-    "sockets-per-node",
-    "threads-per-core",
-    "tres-bind",
+    *("accel-bind", "cores-per-socket", "cpu-bind", "distribution", "gpu-bind", "gpus-per-task", "hint"),
+    *("mem-bind", "ntasks-per-core", "ntasks-per-gpu", "ntasks-per-socket", "sockets-per-node"),
+    *("threads-per-core", "tres-bind"),
 )
 
 

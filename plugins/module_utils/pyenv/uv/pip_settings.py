@@ -27,17 +27,9 @@ _UV_PLACES = ("UV_INDEX", "UV_DEFAULT_INDEX", "UV_INDEX_URL", "UV_EXTRA_INDEX_UR
 _SYSTEM_CERTIFICATES = ("/etc/ssl/certs/ca-certificates.crt", "/etc/pki/tls/certs/ca-bundle.crt")
 # Variables that would point uv at another project, interpreter or environment.
 _MISLEADING = (
-    "CONDA_PREFIX",
-    "PYTHONHOME",
-    "PYTHONPATH",
-    "UV_BREAK_SYSTEM_PACKAGES",
-    "UV_PROJECT",
-    "UV_PROJECT_ENVIRONMENT",
-    "UV_PYTHON",
-    "UV_SYSTEM_PYTHON",
-    "UV_TORCH_BACKEND",
-    "UV_WORKING_DIRECTORY",
-    "VIRTUAL_ENV",
+    *("CONDA_PREFIX", "PYTHONHOME", "PYTHONPATH", "UV_BREAK_SYSTEM_PACKAGES", "UV_PROJECT"),
+    *("UV_PROJECT_ENVIRONMENT", "UV_PYTHON", "UV_SYSTEM_PYTHON", "UV_TORCH_BACKEND", "UV_WORKING_DIRECTORY"),
+    *("VIRTUAL_ENV",),
 )
 
 
