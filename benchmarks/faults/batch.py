@@ -31,7 +31,7 @@ from benchmarks.faults.shared import Breaker, short
 from benchmarks.faults.waits import ALIVE, LATE, Wait, Waiting, alive, covered
 
 #: A job's time limit, which also ends hung jobs.
-LIMIT = "00:02:00"
+LIMIT = "00:03:00"
 #: Seconds after the last fault of a batch within which everything must be proven, and after which held jobs and drained
 #: nodes are released, which Slurm does not do by itself.
 SETTLE, ADMINISTRATOR = 420.0, 30.0

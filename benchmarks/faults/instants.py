@@ -42,10 +42,10 @@ class Scale:
     usual time for which something is gone.
     """
 
-    launches: int = 14
-    begin: float = 22.0
-    window: float = 30.0
-    program: tuple[float, float] = (0.5, 20.0)
+    launches: int = 12
+    begin: float = 20.0
+    window: float = 60.0
+    program: tuple[float, float] = (0.5, 45.0)
     gone: float = 1.0
 
 

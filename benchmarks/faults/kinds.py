@@ -80,45 +80,45 @@ _KINDS = (
     Kind(HANDOVER, "the early signal, where a successor must go on", 6, Hits.LAUNCH),
     Kind(SERVER, "a server of a role is killed", 12, Hits.LAUNCH),
     Kind(
-        "slurmctld", "slurmctld is killed and started again", 9, Hits.ALL, 14, (0.0, 2.0),
+        "slurmctld", "slurmctld is killed and started again", 9, Hits.ALL, 28, (0.0, 2.0),
         until(Switches.crash_slurmctld, Switches.start_slurmctld),
     ),
     Kind(
-        "slurmdbd", "slurmdbd is killed and started again", 4, Hits.ALL, 12, (0.0, 5.0),
+        "slurmdbd", "slurmdbd is killed and started again", 4, Hits.ALL, 20, (0.0, 5.0),
         until(Switches.crash_slurmdbd, Switches.start_slurmdbd), accounted, slow=True,
     ),
-    Kind("node", "a node is off for 2 s to 60 s", 4, Hits.NODE, 8, (2.0, 60.0), _OFF, realistic, slow=True),
-    Kind("reboot", "a node reboots within seconds", 4, Hits.NODE, 12, (0.0, 0.0), _OFF, realistic, slow=True),
+    Kind("node", "a node is off for 2 s to 60 s", 4, Hits.NODE, 10, (2.0, 60.0), _OFF, realistic, slow=True),
+    Kind("reboot", "a node reboots within seconds", 4, Hits.NODE, 24, (0.0, 0.0), _OFF, realistic, slow=True),
     Kind(
-        "frozen", "slurmctld is frozen (SIGSTOP) for 2 s to 30 s", 3, Hits.ALL, 3, (2.0, 30.0),
+        "frozen", "slurmctld is frozen (SIGSTOP) for 2 s to 30 s", 3, Hits.ALL, 4, (2.0, 30.0),
         until(Switches.freeze_slurmctld, Switches.thaw_slurmctld), slow=True,
     ),
     Kind(
-        "slurmd", "a slurmd is frozen for 2 s to 25 s", 3, Hits.NODE, 10, (2.0, 25.0),
+        "slurmd", "a slurmd is frozen for 2 s to 25 s", 3, Hits.NODE, 16, (2.0, 25.0),
         until(Switches.freeze_slurmd, Switches.thaw_slurmd), realistic, slow=True,
     ),
     Kind(
-        "partition", "both networks of a node are down for 3 s to 40 s", 4, Hits.NODE, 8, (3.0, 40.0),
+        "partition", "both networks of a node are down for 3 s to 40 s", 4, Hits.NODE, 10, (3.0, 40.0),
         until(Switches.link_down, Switches.link_up), realistic, slow=True,
     ),
     Kind(
-        "flap", "both networks of a node come and go for 2 s to 15 s", 4, Hits.NODE, 10, (2.0, 15.0),
+        "flap", "both networks of a node come and go for 2 s to 15 s", 4, Hits.NODE, 16, (2.0, 15.0),
         again_and_again(Switches.link_down, Switches.link_up), realistic, slow=True,
     ),
     Kind(
-        "shared", "/shared is gone on a node for 1 s to 20 s", 4, Hits.NODE, 12, (1.0, 20.0),
+        "shared", "/shared is gone on a node for 1 s to 20 s", 4, Hits.NODE, 24, (1.0, 20.0),
         until(Switches.hide, Switches.unhide), realistic, slow=True,
     ),
     Kind(
-        "read_only", "/shared is read-only on a node for 1 s to 20 s", 3, Hits.NODE, 12, (1.0, 20.0),
+        "read_only", "/shared is read-only on a node for 1 s to 20 s", 3, Hits.NODE, 24, (1.0, 20.0),
         until(Switches.protect, Switches.unprotect), realistic,
     ),
     Kind(
-        "full", "the disk of /shared is full for 1 s to 12 s", 3, Hits.ALL, 6, (1.0, 12.0),
+        "full", "the disk of /shared is full for 1 s to 12 s", 3, Hits.ALL, 10, (1.0, 12.0),
         until(Switches.fill, Switches.empty), own_disk, slow=True,
     ),
     Kind(HEAL, "a node is lost under ranks that a spare node may heal", 3, Hits.RANKS, 3, fits=realistic, slow=True),
-    Kind(PAIR, "two of these", 5, Hits.ALL, 8, slow=True),
+    Kind(PAIR, "two of these", 5, Hits.ALL, 14, slow=True),
 )  # fmt: skip
 KINDS = {kind.name: kind for kind in _KINDS}
 #: The faults that take a node from under the ranks of a launch.
