@@ -55,7 +55,7 @@ class ActionModule(Action):
         page = os.path.abspath(options.dest or default_path(shown))
         # Page and summary have the same name with another ending.
         summary, folder = os.path.splitext(page)[0] + ".md", os.path.dirname(page)
-        files = {page: html(answer), summary: markdown(shown)}
+        files = {page: html(answer, page), summary: markdown(shown)}
         hours = os.path.splitext(page)[0] + ".csv" if shown.kind == LAUNCH else None
         if hours:
             files[hours] = csv_text(COLUMNS, shown.launches[0].ledger.parts)

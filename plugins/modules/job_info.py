@@ -39,6 +39,18 @@ options:
         is the newest, and RV(choice) says so. Where there is none, or no choice, the module fails.
     type: bool
     default: false
+  sort:
+    description:
+      - Order of RV(launches) and RV(lines). A column of RV(lines), or a number of the results such as V(loss);
+        V(-loss) has the largest first. Launches without it come last.
+      - Without it, RV(launches) are by name, and RV(lines) have the active launches first, then the newest.
+    type: str
+    default: ""
+  width:
+    description:
+      - Characters of the screen. No line of RV(lines) is longer; some columns are left out. V(0) cuts nothing.
+    type: int
+    default: 0
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_wait
@@ -62,7 +74,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 launches:
-  description: The launches, by name, key and generation.
+  description: The launches, by name, key and generation, or as O(sort) says.
   returned: success
   type: list
   elements: dict
@@ -195,7 +207,9 @@ omitted:
   returned: success
   type: int
 lines:
-  description: The launches as aligned lines for people, the active ones first, then the newest.
+  description:
+    - The launches as aligned lines for people. C(result) is the number that O(sort) names, or else the first one that
+      the artifact requires, or the loss.
   returned: success
   type: list
   elements: str
@@ -226,7 +240,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import listing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import in_order, listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
@@ -243,7 +257,10 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
             launch["progress"] = progress(launch, now) if running else None
             launch["message"] = diagnosed(RunDirectory(launch["run_dir"]), LaunchReport.of(launch))
         launch["message"] = "; ".join([launch["message"], *problems])
-    lines = listing(info["launches"], now) or [info.get("message", "")]
+    sort, width = module.params["sort"], module.params["width"]
+    if sort:
+        info["launches"] = in_order(info["launches"], sort, now)
+    lines = listing(info["launches"], now, sort, width) or [info.get("message", "")]
     if info.get("choice"):
         lines.insert(0, info["choice"])
     if info["omitted"]:

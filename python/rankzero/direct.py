@@ -68,13 +68,18 @@ def _status(given: Arguments) -> Arguments:
         "active": given.get("active", False),
         "limit": given.get("limit", 100),
         "single": given.get("single", False),
+        "sort": given.get("sort", ""),
+        "width": given.get("width", 0),
     }
 
 
 #: Playbook -> what it asks.
 LOOKS = {
     "status": Look(
-        "job_info", "Read the status of launches", (*SELECTION, "all", "active", "limit", "single"), _status
+        "job_info",
+        "Read the status of launches",
+        (*SELECTION, "all", "active", "limit", "single", "sort", "width"),
+        _status,
     ),
     "diagnose": Look(
         "job_diagnosis",

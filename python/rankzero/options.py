@@ -151,6 +151,9 @@ def _ls(parser: Parser) -> None:
     _launch(parser, optional=True)
     parser.add_argument("--active", action="store_true", help="only pending and running launches")
     parser.add_argument("--all", action="store_true", help="also earlier generations")
+    parser.add_argument(
+        "--sort", metavar="NAME", help="by a column, or by a number of the results; --sort=-NAME: the largest first"
+    )
     parser.add_argument("--limit", type=int, metavar="N", help="the N most recent ended launches (default 100; 0: all)")
 
 

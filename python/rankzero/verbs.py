@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
+import sys
 from argparse import Namespace
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -159,8 +161,14 @@ def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:
     chosen = selection(given.launch) if given.launch else {}
-    limit = {} if given.limit is None else {"limit": given.limit}
-    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active), **limit}
+    options = {"limit": given.limit, "sort": given.sort, "width": None if given.json else screen_width()}
+    more = {name: value for name, value in options.items() if value is not None}
+    return "status", {**chosen, **_flag("all", given.all), **_flag("active", given.active), **more}
+
+
+def screen_width() -> int | None:
+    """The characters of a line on the terminal; None where the output is for a file or another program."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
 
 
 def _attach(given: Namespace) -> tuple[str, dict[str, Any]]:

@@ -101,6 +101,10 @@ def test_walk_with_the_command(person: Person) -> None:
 
     listed = {launch["run_dir"]: launch["status"]["success"] for launch in person.asks("ls")}
     assert listed == {ran["run_dir"]: True, failed["run_dir"]: False, queued["run_dir"]: False}
+    assert person.asks("ls", "--sort", "loss")[0]["run_dir"] == ran["run_dir"], "the only one that has one comes first"
+    table = person.types("ls", "--sort=-loss", "-e", "width=80").stdout.splitlines()
+    (row,) = [line for line in table if "loss 1.5" in line]
+    assert max(map(len, table)) <= 80 and ran["key"][:8] in row and "succeeded" in row, table
     (pulled,) = person.asks("pull", good)
     brought = Path(pulled["dest"]) / "result.json"
     assert json.loads(brought.read_text(encoding="utf-8")) == {"loss": 1.5} and pulled["artifact"]["path"] == str(

@@ -13,6 +13,7 @@ import pytest
 from selenium import webdriver
 from selenium.webdriver.chrome.service import Service
 from selenium.webdriver.common.by import By
+from selenium.webdriver.common.keys import Keys
 from selenium.webdriver.support.ui import Select
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ElementRow, SweepOutcome
@@ -153,8 +154,27 @@ def test_a_list_is_searched_and_sorted(opened: Callable[..., webdriver.Chrome]) 
     heads = browser.find_elements(By.CSS_SELECTOR, "#index th")
     heads[0].click()
     assert [row.text.split()[0] for row in shown()] == [f"gpt/{KEY[:8]}/1", "gpt/55555555/1"]
-    heads[0].click()
+    assert heads[0].get_attribute("aria-sort") == "ascending"
+    heads[0].find_element(By.TAG_NAME, "button").send_keys(Keys.ENTER)
     assert [row.text.split()[0] for row in shown()] == ["gpt/55555555/1", f"gpt/{KEY[:8]}/1"]
+    assert [head.get_attribute("aria-sort") for head in heads if head.get_attribute("aria-sort")] == ["descending"]
+
+
+def test_charts_have_a_table_behind_them_and_an_axis_says_that_it_is_logarithmic(
+    opened: Callable[..., webdriver.Chrome],
+) -> None:
+    browser = opened(f"gpt/{KEY}")
+    behind = lambda: browser.find_elements(By.CSS_SELECTOR, "[data-chart=metrics] details tbody tr")  # noqa: E731
+    assert behind() == []
+    browser.find_element(By.CSS_SELECTOR, "[data-chart=metrics] summary").click()
+    rows = [row.text.split() for row in behind()]
+    assert len(rows) > 10 and all(len(row) > 1 for row in rows)
+    label = "return document.querySelector('[data-chart=metrics] [role=img]').dataset.axis"
+    assert browser.execute_script(label) == "loss"
+    browser.find_element(By.CSS_SELECTOR, ".controls input").click()
+    assert browser.execute_script(label) == "loss, logarithmic", "the axis is painted, and its label with it"
+    Select(browser.find_element(By.CSS_SELECTOR, "[data-chart=metrics] select")).select_by_index(1)
+    assert [row.text.split() for row in behind()] != rows, "it follows the chart"
 
 
 def swept(rows: list[ElementRow], best: int) -> dict[str, object]:

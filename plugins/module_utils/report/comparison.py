@@ -125,12 +125,11 @@ def _percent(value: float | None) -> str:
 def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module job_compare. Raises `RankzeroError`."""
     runs = _selected(options)
-    of_a_name = len(options["launches"]) == 1
     reports = final_reports(slurm, runs)
     unproven = [launch for launch in reports if not launch.success]
-    if unproven and (not of_a_name or len(reports) - len(unproven) < 2):
+    if unproven and len(reports) - len(unproven) < 2:
         raise RankzeroError(
-            "launches: only launches that have succeeded can be compared; "
+            "launches: only launches that have succeeded can be compared, at least two; "
             + "; ".join(f"{launch.short_name}: {launch.message}" for launch in unproven)
         )
     measured = []
@@ -150,7 +149,7 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
 
 
 def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:
-    """The launches of the name that have no result, in one line."""
+    """The launches that have no result, in one line."""
     if not unproven:
         return []
     named = [f"{launch.short_name} ({shown(launch.standing, launch.slurm_state)})" for launch in unproven[:MOST_NAMED]]

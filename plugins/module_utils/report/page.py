@@ -71,7 +71,7 @@ class Hours:
 
 @dataclass(frozen=True)
 class PageLaunch(LaunchName):
-    """A launch of the page. The fields after `started_at` are empty for a launch in a list.
+    """A launch of the page. The fields after `values` are empty for a launch in a list, which has at most one value.
 
     Times are in epoch seconds, `wall_time` is in seconds. `nodes`: their names; in a list their number.
     """
@@ -85,8 +85,9 @@ class PageLaunch(LaunchName):
     nodes: Sequence[str] | int
     wall_time: float | None
     started_at: float | None
-    world_size: int | None = None
+    user: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
+    world_size: int | None = None
     trackers: Sequence[Tracked] = ()
     variables: Sequence[Variable] = ()
     provenance: Sequence[Shown] = ()

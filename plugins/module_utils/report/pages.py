@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -18,8 +19,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.launch_list import job_info
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.listing import numbers_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS, selection
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import owner_of
 
 # Launches side by side, elements of a sweep with a chart, and points of a chart in a row of a table.
 MOST_COMPARED, MOST_CHARTS, ROW_POINTS = 16, 64, 60
@@ -96,9 +99,14 @@ def _index(slurm: Slurm, options: Parameters) -> ModuleResult:
         "run_dir",
         "started_at",
     )
-    more = ("finished_at", "wall_time")
+    more, owner = ("finished_at", "wall_time"), owner_of(os.path.expanduser(options["state_root"]))
     rows = [
-        {**{name: launch[name] for name in (*names, *more)}, "nodes": len(launch["nodes"])}
+        {
+            **{name: launch[name] for name in (*names, *more)},
+            "nodes": len(launch["nodes"]),
+            "user": next((str(each["user"]) for each in launch["allocations"] if each.get("user")), owner),
+            "values": {name: f"{value:.4g}" for name, value in list(numbers_of(launch).items())[:1]},
+        }
         for launch in info["launches"]
     ]
     rows.sort(key=lambda row: row["started_at"] or 0.0, reverse=True)

@@ -49,6 +49,8 @@ INFO_SPEC: dict[str, Any] = {
     "active": {"type": "bool", "default": False},
     "limit": {"type": "int", "default": 0},
     "single": {"type": "bool", "default": False},
+    "sort": {"type": "str", "default": ""},
+    "width": {"type": "int", "default": 0},
 }
 
 # doc fragment rankzero.slurm.wait

@@ -125,7 +125,7 @@ def used_by(
     reports = [report(slurm, run, answer) for run in good]
     since = min((at for launch in reports if (at := submitted(launch.journal)) is not None), default=None)
     rows = accounted(slurm, [job_id for launch in reports for job_id in job_ids(launch)], since)
-    owner = _owner(root)
+    owner = owner_of(root)
     now = clock()
     ledgers = {run.path: _ledger(run, launch, rows, now, slurm) for run, launch in zip(good, reports)}
     fresh = {run.path: _used(run, launch, ledgers[run.path], owner) for run, launch in zip(good, reports)}
@@ -138,7 +138,8 @@ def used_by(
     return {**ended, **fresh}, len(bad)
 
 
-def _owner(state_root: str) -> str:
+def owner_of(state_root: str) -> str:
+    """Return the name of the user whose state root it is; the number without a name."""
     number = of(state_root).owner or 0
     try:
         return pwd.getpwuid(number).pw_name

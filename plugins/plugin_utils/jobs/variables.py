@@ -64,7 +64,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
     "diagnose": (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
-    "status": (*SELECTION, "all", "active", "limit", "single"),
+    "status": (*SELECTION, "all", "active", "limit", "single", "sort", "width"),
     "notify": (*SELECTION, "metrics_file", "metrics_hours"),
     "compare": ("launches", "time"),
     "both_ways": (*JOB, "script", "script_arguments", "stand_ins", "compared_as", "setup", "minutes", "dest"),

@@ -18,6 +18,7 @@ import re
 from collections.abc import Sequence
 from datetime import datetime, timezone
 from typing import Any
+from urllib.parse import quote
 
 import jinja2
 from markupsafe import Markup
@@ -43,8 +44,10 @@ MOST_DATA = 700_000
 MOST_DIFFERENCES = 200
 
 
-def html(result: ModuleResult) -> str:
-    """The page. `result`: the result of module report_page."""
+def html(result: ModuleResult, path: str = "") -> str:
+    """The page. `result`: the result of module report_page. `path`: where it will be; a list links to the pages that
+    are there, at their default places.
+    """
     # A copy, in which marks of text direction are visible: they would let a name or a path read as another.
     result = _visible(result)
     page = Page.of(result)
@@ -64,6 +67,7 @@ def html(result: ModuleResult) -> str:
         measured=measured(page.launches) if page.kind == COMPARE else [],
         environments=environments(page.launches) if page.kind == COMPARE else [],
         parameters=parameters(page.sweep) if page.sweep else [],
+        links=links(page, path) if page.kind == INDEX else [],
         title=title(page),
         policy=policy,
         scripts=[Markup(script) for script in scripts],
@@ -137,11 +141,21 @@ def parameters(sweep: SweepOutcome) -> list[str]:
 def default_path(page: Page) -> str:
     """Where the page is written by default."""
     if page.kind == LAUNCH:
-        launch = page.launches[0]
-        return os.path.join("runs", launch.name, launch.key, str(launch.generation), "report.html")
+        return _path_of(page.launches[0])
     if page.sweep:
         return os.path.join("runs", page.sweep.name, "report.html")
     return os.path.join("runs", "compare.html" if page.kind == COMPARE else "report.html")
+
+
+def _path_of(launch: PageLaunch) -> str:
+    return os.path.join("runs", launch.name, launch.key, str(launch.generation), "report.html")
+
+
+def links(page: Page, path: str) -> list[str]:
+    """The address of each launch's own page from a list at `path`; empty where there is none."""
+    places = map(_path_of, page.launches)
+    folder = os.path.dirname(path)
+    return [quote(os.path.relpath(place, folder)) if path and os.path.isfile(place) else "" for place in places]
 
 
 def embedded(result: ModuleResult) -> str:

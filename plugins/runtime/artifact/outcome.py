@@ -165,7 +165,8 @@ def settled(run_dir: str, artifact: dict[str, Any]) -> dict[str, Any]:
 
 
 def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> dict[str, Any]:
-    """The artifact as outcome.json reports it: path, valid, sha256, bytes, scalars (top-level scalars) and errors.
+    """The artifact as outcome.json reports it: path, valid, sha256, bytes, scalars (top-level scalars), required (of
+    these, those that must hold) and errors.
 
     `path`: another name of the file that decides.
     """
@@ -178,6 +179,7 @@ def inspect(run_dir: str, artifact: dict[str, Any], path: str | None = None) -> 
         "sha256": None,
         "bytes": None,
         "scalars": {},
+        "required": sorted(artifact["require"]),
         "errors": [],
     }
     before = file_state(path)

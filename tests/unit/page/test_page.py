@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import html.parser
 import json
+import os
+import pwd
 import re
 from datetime import datetime
 from pathlib import Path
@@ -217,6 +219,24 @@ def test_a_list_of_launches(root: Path) -> None:
     assert seen["kind"] == "index" and {launch["name"] for launch in seen["launches"]} == {"gpt", "bad"}
     assert page(seen).count('class="badge good"') == 2 and page(seen).count('class="badge bad"') == 1
     assert default_path(Page.of(seen)) == "runs/report.html"
+
+
+def test_a_list_has_user_and_result_and_links_to_the_pages_that_are_there(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    seen = found(root, limit=0)
+    user = pwd.getpwuid(os.getuid()).pw_name
+    assert {launch["user"] for launch in seen["launches"]} == {user}
+    (first, *_others) = [launch for launch in seen["launches"] if launch["success"]]
+    own = Path("runs", first["name"], first["key"], str(first["generation"]), "report.html")
+    own.parent.mkdir(parents=True)
+    assert "<a href" not in page(seen, str(tmp_path / "runs" / "report.html"))
+    own.write_text("its page")
+    text = page(seen, str(tmp_path / "runs" / "report.html"))
+    assert re.findall(r'<a href="([^"]*)"', text) == [str(own.relative_to("runs"))]
+    ((name, value),) = first["values"].items()
+    assert f"<td>{user}</td>" in text and f'<td data-sort="{value}">{name} {value}</td>' in text
 
 
 def test_a_launch_without_steps_one_that_runs_and_one_of_an_old_release(tmp_path: Path) -> None:

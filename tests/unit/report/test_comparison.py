@@ -65,6 +65,8 @@ def test_a_name_leaves_out_what_has_no_result(root: Path) -> None:
     assert {launch["key"] for launch in found["launches"]} == {THREE, FIVE}
     (line,) = [line for line in found["lines"] if "left out" in line]
     assert "lab/ffffffff/1" in line and "lab/aaaaaaaa/1" in line
+    named = compared(root, f"lab/{THREE}", f"lab/{FAILED}", f"lab/{FIVE}")
+    assert [launch["key"] for launch in named["launches"]] == [THREE, FIVE] and "lab/ffffffff/1" in named["lines"][-1]
     with pytest.raises(RankzeroError, match=r"only launches that have succeeded.*lab/ffffffff/1"):
         compared(root, f"lab/{THREE}", f"lab/{FAILED}")
     for key in (THREE, FIVE):

@@ -96,6 +96,7 @@ def test_a_valid_artifact_is_reported_whole(run: Path) -> None:
         "valid": True,
         "bytes": 96,
         "scalars": {"loss": 2.5, "steps": 10, "ok": True, "name": "x"},
+        "required": ["loss"],
         "errors": [],
     }
 

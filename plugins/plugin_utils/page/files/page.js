@@ -18,9 +18,10 @@
   const named = (launch) => `${launch.name}/${launch.key.slice(0, 8)}/${launch.generation}`;
 
   // A chart that is drawn again when the theme or the width changes.
-  const chart = (box, options) => {
+  const chart = (box, options, title) => {
     const place = make("div");
     box.append(place);
+    if (title) { place.setAttribute("role", "img"); place.setAttribute("aria-label", `${title}; the same numbers are in the table below`); }
     const entry = { place, options, plot: null };
     entry.draw = () => {
       if (entry.plot) entry.plot.destroy();
@@ -29,7 +30,23 @@
     };
     entry.draw();
     drawn.push(entry);
+    if (title) behind(box, entry);
     return entry;
+  };
+  // The numbers of a chart as a table, which is made when somebody opens it, and again with the chart.
+  const behind = (box, entry) => {
+    const details = make("details"), place = make("div");
+    details.append(make("summary", "", "As a table"), place);
+    box.append(details);
+    const fill = () => {
+      place.replaceChildren();
+      if (!details.open || !entry.plot) return;
+      const { series, data: columns } = entry.plot, text = (value) => (value == null ? "" : short(value));
+      table(place, series.map((one) => one.label), columns[0].map((x, i) => columns.map((column, n) => (n || !series[0].time ? text(column[i]) : new Date(x * 1000).toISOString()))));
+    };
+    const draw = entry.draw;
+    entry.draw = () => { draw(); fill(); };
+    details.addEventListener("toggle", fill);
   };
   const axis = (more) => ({ stroke: color("--soft"), grid: { stroke: color("--line"), width: 1 }, ticks: { stroke: color("--line") }, ...more });
   const values = (_plot, ticks) => ticks.map((tick) => (tick == null ? "" : short(tick)));
@@ -91,15 +108,17 @@
       });
       const tables = shown.map((line) => (line.banded ? line.table : line.table.slice(0, 2)));
       const modes = tables.map((table) => table.map(() => 1));
+      const unit = log.checked ? `${name.value}, logarithmic` : name.value;
+      box.querySelector("[role=img]").dataset.axis = unit;
       const options = {
         series, bands, scales: { x: { time: by.value === "time" }, y: log.checked ? { distr: 3 } : {} },
-        axes: [axis(by.value === "time" ? {} : { values }), axis({ values, size: 70 })], legend: { live: true },
+        axes: [axis(by.value === "time" ? {} : { values }), axis({ values, size: 70, label: unit })], legend: { live: true },
       };
       const joined = uPlot.join(tables, modes);
       if (log.checked) for (let i = 1; i < joined.length; i++) joined[i] = joined[i].map((value) => (value > 0 ? value : null));
       return { options, data: joined };
-    });
-    [name, by, log].forEach((control) => control.addEventListener("change", entry.draw));
+    }, "Metrics");
+    [name, by, log].forEach((control) => control.addEventListener("change", () => entry.draw()));
   };
 
   const ranks = (box) => {
@@ -120,8 +139,8 @@
         },
         data: [rows.map((rank) => rank.rank), ...titles.map((_title, i) => rows.map((rank) => rank[kind][i]))],
       };
-    });
-    shown.addEventListener("change", entry.draw);
+    }, "Steps by rank");
+    shown.addEventListener("change", () => entry.draw());
   };
 
   const table = (box, heads, rows) => {
@@ -204,7 +223,10 @@
         });
         grid.append(make("span", "", row.node), cells);
       });
-      box.append(grid, make("p", "axis", `From 0 (light) to ${short(most)} (full colour), over ${seconds(map.ended - map.began)}`));
+      const details = make("details"), known = (row) => row.values.filter((value) => value != null);
+      details.append(make("summary", "", "As a table"));
+      table(details, ["node", "mean", "highest"], map.rows.map((row) => [row.node, ...(known(row).length ? [known(row).reduce((sum, value) => sum + value, 0) / known(row).length, Math.max(...known(row))].map(short) : ["", ""])]));
+      box.append(grid, details, make("p", "axis", `From 0 (light) to ${short(most)} (full colour), over ${seconds(map.ended - map.began)}`));
     });
   };
 
@@ -236,14 +258,14 @@
       const orders = numeric && sized.length && Math.min(...sized) > 0 && Math.max(...sized) >= 50 * Math.min(...sized);
       const at = raw.map((value, i) => (value == null || value === "" ? null : orders ? Math.log(numbers[i]) : numeric ? numbers[i] : distinct.indexOf(String(value))));
       const known = at.filter((value) => value != null), low = Math.min(...known), high = Math.max(...known);
-      ranges.push(!known.length ? "" : numeric ? `${short(Math.min(...sized))} to ${short(Math.max(...sized))}` : distinct.length < 4 ? distinct.join(", ").slice(0, 40) : `${distinct.length} values`);
+      ranges.push(!known.length ? "" : numeric ? `${short(Math.min(...sized))} to ${short(Math.max(...sized))}${orders ? "\nlogarithmic" : ""}` : distinct.length < 4 ? distinct.join(", ").slice(0, 40) : `${distinct.length} values`);
       return at.map((value) => (value == null ? null : high > low ? (value - low) / (high - low) : 0.5));
     });
     chart(box, () => ({
       options: {
         legend: { show: elements.length <= 24 }, cursor: { drag: { x: false, y: false } },
         scales: { x: { time: false, range: [-0.2, columns.length - 0.8] }, y: { range: [-0.05, 1.05] } },
-        axes: [axis({ splits: () => columns.map((_column, i) => i), size: 60, values: () => columns.map(([name], i) => `${name}\n${ranges[i]}`) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
+        axes: [axis({ splits: () => columns.map((_column, i) => i), size: 80, values: () => columns.map(([name], i) => `${name}\n${ranges[i]}`) }), axis({ size: 70, splits: () => [0, 1], values: () => ["lowest", "highest"] })],
         series: [{ label: "element", value: () => "" }, ...elements.map((row, i) => ({
           label: `${row.number}`, stroke: best && best.number === row.number ? color("--good") : palette(i), width: best && best.number === row.number ? 4 : 1, points: { show: true, size: 5 },
           value: (_plot, _value, _series, index) => (index == null ? "" : `${columns[index][0]} ${columns[index][1](row) ?? "-"}`),
@@ -267,14 +289,22 @@
     filter();
   };
   const sortable = () => document.querySelectorAll("table.sortable").forEach((node) => {
-    [...node.tHead.rows[0].cells].forEach((head, column) => head.addEventListener("click", () => {
-      const up = head.dataset.up !== "true";
-      head.dataset.up = String(up);
-      const compare = new Intl.Collator("en", { numeric: true }).compare;
-      const key = (row) => row.cells[column].dataset.sort ?? row.cells[column].textContent.trim();
-      const order = (a, b) => { const x = Number(key(a)), y = Number(key(b)); return key(a) && key(b) && Number.isFinite(x) && Number.isFinite(y) ? x - y : compare(key(a), key(b)); };
-      node.tBodies[0].append(...[...node.tBodies[0].rows].sort((a, b) => (up ? order(a, b) : order(b, a))));
-    }));
+    const heads = [...node.tHead.rows[0].cells];
+    heads.forEach((head, column) => {
+      const button = make("button", "", head.textContent);
+      button.type = "button";
+      head.replaceChildren(button);
+      button.addEventListener("click", () => {
+        const up = head.getAttribute("aria-sort") !== "ascending";
+        heads.forEach((other) => other.removeAttribute("aria-sort"));
+        head.setAttribute("aria-sort", up ? "ascending" : "descending");
+        const compare = new Intl.Collator("en", { numeric: true }).compare;
+        const key = (row) => (row.cells[column].dataset.sort ?? row.cells[column].textContent.trim()).replace(/^-$/, "");
+        const order = (a, b) => { const x = Number(key(a)), y = Number(key(b)); return Number.isFinite(x) && Number.isFinite(y) ? x - y : compare(key(a), key(b)); };
+        // What has no value stays below.
+        node.tBodies[0].append(...[...node.tBodies[0].rows].sort((a, b) => (!key(a) - !key(b)) || (up ? order(a, b) : order(b, a))));
+      });
+    });
   });
 
   const redraw = () => drawn.forEach((entry) => entry.draw());
