@@ -83,7 +83,7 @@ CUDA = re.compile(r'"cuda"|\btorch\.cuda\.set_device\(.*\)')
 
 @pytest.fixture(scope="module")
 def example(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
-    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("programs"), offline=True, root=True)
+    made = Example(lab, "cpu_ddp_lab", tmp_path_factory.mktemp("programs"), offline=True)
     project = made.folder / "programs"
     project.mkdir()
     dependencies = ", ".join(f'"{package}"' for package in PACKAGES)

@@ -15,7 +15,6 @@ import pytest
 
 from tests.repository import ROOT, bullet_list
 
-_NOT_YET = "not tried as the ordinary user yet"
 #: Files whose tests are root throughout, and why. The list only gets shorter.
 AS_ROOT = {
     "test_benchmarks.py": "starts the benchmarks, which boot labs and have their own users",
@@ -30,7 +29,6 @@ ASKS_FOR_ROOT = {
     "attack.py": "an attack has its own users, one of whom is the administrator",
     "test_environment_example.py": "one test: a suite needs subordinate user ids, which this machine gives nobody",
     "test_example_cpu_ddp_lab.py": "the teacher makes the lab and its accounts, and his students have no logins",
-    "test_real_programs.py": _NOT_YET + ": to build torch and six more packages for it takes minutes",
     "test_course.py": "the teacher administers Slurm's accounts, and reads the files of the students",
     "test_launch_pyxis.py": "no machine of the tests has pyxis: what has not run as another user stays as it is",
 }
