@@ -10,6 +10,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from rankzero.errors import RankzeroError
+from rankzero.project import REQUIREMENTS, Project, project_of
 
 NEW_JOB = """\
 # What runs, where, and what it must prove. Paths are relative to this file. Every key: docs/job-spec.md.
@@ -19,16 +20,22 @@ resources:
   cpus_per_rank: 1
   time: "01:00:00"
 launcher:
-  kind: torchrun
+  kind: {launcher}
   ranks_per_node: 1
-command: [train.py]
+command: [{program}]
 code:
   src: .. # job files, inventories, ansible.cfg and fetched logs are left out
-# The file that proves success, and what must be true of it:
-# artifact:
-#   path: result.json
-#   require:
-#     loss: {{lt: 4.0}}
+{environment}# The file that proves success, and what must be true of it:
+{artifact}"""
+ENVIRONMENT = """\
+environment:
+  project: ..
+  mode: sealed # built once from {file}, as one file that every node mounts
+"""
+ARTIFACT = """\
+artifact:
+  path: {path}
+  # require: {{loss: {{lt: 4.0}}}}
 """
 INVENTORY = """\
 slurm_login:
@@ -59,7 +66,8 @@ def write_project(given: Namespace) -> tuple[str, list[str]]:
         name, text, notes = job.name, job.text, job.notes
     else:
         name = _name_of(folder)
-        text, notes = NEW_JOB.format(name=name), []
+        project = project_of(folder)
+        text, notes = _job_of(name, project), list(project.notes)
     path = os.path.normpath(os.path.join(folder, "jobs", f"{name}.yml"))
     _write(path, text, replace=given.force)
     done = [f"{path}: written", *(f"  {note}" for note in notes)]
@@ -70,6 +78,20 @@ def write_project(given: Namespace) -> tuple[str, list[str]]:
     elif not os.path.exists(os.path.dirname(hosts)):
         done.append(f"{hosts}: not written; say where the cluster is with --login HOST, or later with -i INVENTORY")
     return path, [*done, f"next: rankzero plan {path}"]
+
+
+def _job_of(name: str, project: Project) -> str:
+    """The job file of a project, from what its own files say."""
+    environment = ENVIRONMENT.format(file=project.packages) if project.packages else ""
+    environment += f"  requirements: {project.packages}\n" if project.packages == REQUIREMENTS else ""
+    artifact = ARTIFACT.format(path=project.result or "result.json")
+    return NEW_JOB.format(
+        name=name,
+        launcher="torchrun" if project.torch else "srun",
+        program=project.program,
+        environment=environment,
+        artifact=artifact if project.result else "".join(f"# {line}\n" for line in artifact.splitlines()),
+    )
 
 
 def _variables(pairs: Sequence[str]) -> dict[str, str]:
