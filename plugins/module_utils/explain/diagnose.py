@@ -127,7 +127,7 @@ def _of_launch(slurm: Slurm, run: RunDirectory, request: _Request) -> ModuleResu
     nodes = {name.partition(".")[0] for name in launch.nodes}
     roles = roles_of(run.started())
     for log in logs_scan.logs:
-        role_logs.without_numbers_of_others(log, roles)
+        role_logs.read_srun_of_others(log, roles)
         # In a log that ranks share, the line names the rank, and the file its node.
         rank = rank_of(log.file)
         node = ranks[rank].host if rank is not None else node_of(log.file)

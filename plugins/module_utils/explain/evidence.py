@@ -40,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import moni
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import traceless
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import roles_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import state_root_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import reasons, states, step_usage
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -151,7 +152,8 @@ def of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, signatures: Se
     if launch.job_id and run.rejected() is None:
         ends = step_usage.step_ends(slurm, launch.job_id, since=launch.started_at)
         testimony.facts["accounting"] = [end.as_dict() for end in ends]
-        _accounting(testimony, ends, launch)
+        # Of several roles, the job itself ends the steps of the others.
+        _accounting(testimony, [end for end in ends if end.state != "CANCELLED" or not roles_of(run.started())], launch)
     _exit_code(testimony, launch)
     _monitors(testimony, run.shown(os.path.join("monitor", str(launch.attempt))), signatures)
     return testimony
@@ -234,9 +236,6 @@ def _preflight(testimony: Testimony, run: RunDirectory, launch: LaunchReport, re
 
 
 def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch: LaunchReport) -> None:
-    if (launch.outcome or {}).get("role"):
-        # The job itself has ended the steps of the other roles.
-        ends = [end for end in ends if end.state != "CANCELLED"]
     end = step_usage.worst(ends)
     if end is None:
         return

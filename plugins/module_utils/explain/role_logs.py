@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import FileEvents
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import CANCELLED, FileEvents
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import StartedRole
 
@@ -16,10 +16,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import St
 _OF_SRUN, _OF_ALL = "role-{}.log", "step.log"
 
 
-def without_numbers_of_others(log: FileEvents, roles: Sequence[StartedRole]) -> None:
-    """Take the ranks from what srun says of a role: it counts that role's tasks alone."""
+def read_srun_of_others(log: FileEvents, roles: Sequence[StartedRole]) -> None:
+    """Read what srun says of a role that does not decide: it counts that role's tasks alone, and the job itself cancels
+    its step.
+    """
     if any(log.file.endswith(f"/{_OF_SRUN.format(role.name)}") for role in roles):
-        log.events = [replace(event, rank=None) for event in log.events]
+        log.events = [replace(event, rank=None) for event in log.events if event.family != CANCELLED]
 
 
 def only_of(logs: Sequence[FileEvents], roles: Sequence[StartedRole], name: str) -> None:

@@ -66,10 +66,24 @@ def test_what_the_job_does_to_the_other_roles_is_no_cause(tmp_path: Path) -> Non
     assert {event["rank"] for event in found["diagnosis"]["evidence"]} == {None}
 
 
-@pytest.mark.parametrize(("role", "family"), [("server", "launcher"), ("", "host_oom_killed")])
-def test_a_step_that_the_job_has_killed_is_no_evidence_of_memory(tmp_path: Path, role: str, family: str) -> None:
-    found, _facts = ended(tmp_path / "run", sacct(ENDED_BY_THE_JOB), exit_code=1, outcome={"role": role})
-    assert found.family == family
+@pytest.mark.parametrize("role", ["server", ""])
+def test_a_step_that_the_job_has_killed_is_no_evidence_of_memory(tmp_path: Path, role: str) -> None:
+    """Whether a role has ended the launch, or the deciding one."""
+    run = ended_by_a_role(tmp_path, role=role)
+    found, _facts = ended(run.path, sacct(ENDED_BY_THE_JOB), exit_code=1, outcome={"role": role})
+    assert found.family == "launcher"
+
+
+def test_that_the_job_ends_a_server_after_the_deciding_role_is_no_cause(tmp_path: Path) -> None:
+    run = ended_by_a_role(tmp_path, server="", role="")
+    (run.path / "logs" / "0" / "role-server.log").write_text("srun: forcing job termination\n")
+    (run.path / "logs" / "job.7.log").write_text("srun: error: node01: task 0: Exited with exit code 1\n")
+    assert told(run)["diagnosis"]["family"] == "launcher"
+
+
+def test_a_killed_step_of_a_launch_with_one_program_is_evidence(tmp_path: Path) -> None:
+    found, _facts = ended(tmp_path / "run", sacct(ENDED_BY_THE_JOB), exit_code=1, outcome={})
+    assert found.family == "host_oom_killed"
 
 
 def test_a_launch_that_no_role_has_ended_is_read_whole(tmp_path: Path) -> None:
