@@ -54,6 +54,12 @@ def test_other_programs_are_not_warned_of(data: dict[str, Any]) -> None:
     assert not told(**data)
 
 
+def test_what_a_role_cannot_run_is_said_of_that_role_and_what_none_can_of_the_job() -> None:
+    roles = {"trainer": {"command": ["train.py"]}, "server": {"command": ["torchrun", "serve.py"], "env": {"B": "$C"}}}
+    lines = told(command=None, env={"A": "$HOME"}, artifact={"path": "r.json"}, roles=roles).splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["env.A", "roles.server.command", "roles.server.env.B"]
+
+
 @pytest.mark.parametrize("starter", [row for row in STARTERS if row.packages], ids=lambda row: row.kind)
 def test_a_launcher_without_what_brings_its_package_is_warned_of(starter: Any) -> None:
     launcher = {"launcher": {"kind": starter.kind}}

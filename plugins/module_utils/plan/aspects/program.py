@@ -79,7 +79,18 @@ def _starter(spec: LaunchSpec) -> Starter | None:
 
 
 def warnings(spec: LaunchSpec) -> list[str]:
-    """Return warnings about a program that cannot run as a rank, and about words that no shell reads."""
+    """Return warnings about programs that cannot run as a rank, and about words that no shell reads. What is said of
+    every role is of the job; else the option of the role is named.
+    """
+    of_roles = {name: _warnings_of_program(role.spec) for name, role in spec.roles.items()}
+    if not of_roles:
+        return _warnings_of_program(spec)
+    of_all = [text for text in next(iter(of_roles.values())) if all(text in told for told in of_roles.values())]
+    own = [f"roles.{name}.{text}" for name, told in of_roles.items() for text in told if text not in of_all]
+    return of_all + own
+
+
+def _warnings_of_program(spec: LaunchSpec) -> list[str]:
     told = [*_started_again(spec), *_without_packages(spec)]
     words = [] if _read_by_a_shell(spec.command) else [word for word in spec.command if for_a_shell(word)]
     if words:
