@@ -7,7 +7,8 @@
 From the job spec's field table: the reference page, the JSON Schema and the documentation fragment. From
 contributing/rooms.yml and the imports in the code: the tables of the page on architecture. From the declarations of
 playbooks, command and modules, and from the examples: pages of the reference (reference_pages.py). The JSON Schemas of
-the documents that the command prints (json_documents.py).
+the documents that the command prints (json_documents.py). The failure families as the cluster reads them
+(failure_families.py).
 
     generate_reference.py            writes the files
     generate_reference.py --check    exits 1, naming the stale files, and writes nothing
@@ -28,6 +29,7 @@ from typing import Any
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import addresses  # noqa: E402  # beside this file
+import failure_families  # noqa: E402
 import job_schema  # noqa: E402
 import json_documents  # noqa: E402
 import reference_pages  # noqa: E402
@@ -270,6 +272,7 @@ def trackers() -> str:
 
 
 FILES = {
+    "plugins/module_utils/diagnosis/signatures/compiled.py": failure_families.compiled,
     # First: the pages describe the playbooks by them.
     **role_options.files(),
     "docs/watching.md": formats,

@@ -24,7 +24,7 @@ KINDS = {
     "A launcher": "[numa]",
     "A container runtime": "[charliecloud]",
     "A fabric": "[omni_path]",
-    "A failure family": "::test_the_registry_holds_every_file",
+    "A failure family": "::test_a_family_stands_in_the_file_of_its_name_and_says_what_to_do",
     "An artifact format": "[jsonl]",
     "An experiment tracker": "[swanlab]",
     "A Slurm option": "[resources.licenses]",

@@ -23,7 +23,7 @@ NAMES = {
     "launcher": ("taskset", "[taskset]"),
     "container": ("sarus", "[sarus]"),
     "fabric": ("slingshot_two", "[slingshot_two]"),
-    "family": ("file_locks", "::test_the_registry_holds_every_file"),
+    "family": ("file_locks", "::test_a_family_stands_in_the_file_of_its_name_and_says_what_to_do"),
     "format": ("ndjson", "[ndjson]"),
     "tracker": ("neptune", "[neptune]"),
     # An option that sbatch has.

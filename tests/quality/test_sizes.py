@@ -18,7 +18,7 @@ MOST_FILES, MOST_LINES, MOST_PARAMETERS = 20, 60, 5
 ROOMS = ("plugins/module_utils/", "plugins/plugin_utils/", "plugins/runtime/")
 CODE = files("plugins/", ".py")
 #: Folders with one file for each of a kind, whose number is that of the kinds.
-ONE_FILE_A_KIND = {"plugins/module_utils/diagnosis/signatures", "plugins/module_utils/plan/aspects"}
+ONE_FILE_A_KIND = {"plugins/module_utils/plan/aspects"}
 
 #: `file function` -> why it takes more parameters.
 MORE_PARAMETERS = {

@@ -42,8 +42,6 @@ _OWN = Signature(
     family=UNEXPLAINED,
     what="the program raised an exception",
     remedy="The traceback above that line shows where. The collection does not know this message.",
-    matches=(),
-    examples=(),
 )
 _NO_CAUSE = "these logs have no line that is known as a failure or a normal end"
 _NOTHING = Signature(
@@ -53,24 +51,20 @@ _NOTHING = Signature(
         "Read the lines above that one. If they do not say why, look for a rank without a log, or with one that ends "
         "early; `debug: true` makes the ranks print more."
     ),
-    matches=(),
-    examples=(),
 )
 
 _OF_THE_JOB = {
     UNEXPLAINED: _OWN,
     LAUNCHER: _NOTHING,
-    PENDING: Signature(family=PENDING, what="{meaning}", remedy="{remedy}", matches=(), examples=()),
+    PENDING: Signature(family=PENDING, what="{meaning}", remedy="{remedy}"),
     DRAINED: Signature(
         family=DRAINED,
         what="Slurm took the node out of service: {meaning}",
         remedy="After the repair, an administrator resumes it with `{command}`. Launch again.",
-        matches=(),
-        examples=(),
         retry=True,
         blames_node=True,
     ),
-    HANG: Signature(family=HANG, what="the job stood still: {message}", remedy="{remedy}", matches=(), examples=()),
+    HANG: Signature(family=HANG, what="the job stood still: {message}", remedy="{remedy}"),
     SETUP: Signature(
         family=SETUP,
         what="the job refused to start its ranks",
@@ -78,8 +72,6 @@ _OF_THE_JOB = {
             "The preflight table shows what each node lacks. `resources.exclude: [{nodes}]` leaves out what lacks "
             "something that the others have."
         ),
-        matches=(),
-        examples=(),
         blames_node=True,
     ),
     STATE_ROOT: Signature(
@@ -90,8 +82,6 @@ _OF_THE_JOB = {
             "and launch again. On some clusters the home directory is not shared. If this folder is, look for it on "
             "{node}: its mount may be missing there."
         ),
-        matches=(),
-        examples=(),
     ),
     ARTIFACT: Signature(
         family=ARTIFACT,
@@ -100,8 +90,6 @@ _OF_THE_JOB = {
             "Check that the program writes a complete `artifact.path` below its working directory. `artifact.require` "
             "lists the required values."
         ),
-        matches=(),
-        examples=(),
     ),
 }
 

@@ -18,15 +18,11 @@ from typing import Any, NamedTuple
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, regular
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import (
-    advice,
-    cause,
-    scan,
-    site_families,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import HANG, Event, FileEvents
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     LIMIT,
     WEAK,
@@ -94,7 +90,7 @@ def diagnose(
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where nothing can be read."""
     request = _Request(
         processes=options["processes"] or min(4, os.cpu_count() or 1),
-        signatures=site_families.with_own(options["x_families"]),
+        signatures=registry.with_own(options["x_families"]),
         stall_factor=options["stall_factor"],
         stall_seconds=options["stall_seconds"],
         write=options["write"],

@@ -26,7 +26,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event imp
     FileEvents,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.host_oom_killed import SIGNAL_9
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
     CAUSE,
     DECISIVE,
@@ -36,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
     WEAK,
     Signature,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import told_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import monitor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -248,7 +248,7 @@ def _accounting(testimony: Testimony, ends: Sequence[step_usage.StepEnd], launch
     else:
         family, strength = _CODES.get(end.code or 0, (LAUNCHER, ECHO))
     node = end.max_rss_node if family == "host_oom_killed" else ""
-    what = SIGNAL_9 if family == "host_oom_killed" and end.state != "OUT_OF_MEMORY" else ""
+    what = told_of("exit code 137") if family == "host_oom_killed" and end.state != "OUT_OF_MEMORY" else ""
     testimony.add(Event(family, strength, end.sentence, 1, file="sacct", node=node or None, what=what))
 
 
@@ -258,7 +258,7 @@ def _exit_code(testimony: Testimony, launch: LaunchReport) -> None:
     testimony.facts["exit_code"] = code
     family, strength = _CODES.get(code or 0, ("", 0))
     if family and not (code == 137 and _killed_by_slurm(launch)):
-        text, what = f"the ranks' step ended with exit code {code}", SIGNAL_9 if code == 137 else ""
+        text, what = f"the ranks' step ended with exit code {code}", told_of("exit code 137") if code == 137 else ""
         testimony.add(Event(family, strength - 1, text, 1, file="outcome.json", what=what))
 
 

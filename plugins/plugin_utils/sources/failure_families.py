@@ -1,44 +1,70 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A site's failure families: YAML files on the controller, fully checked before anything is sent.
+"""Failure families, the collection's and a site's: YAML files on the controller, checked and compiled.
 
-They are data and cannot run code. Every mistake is reported with file, family and key.
+They are data and cannot run code. Every mistake is reported with file, family and key. A compiled family is what the
+cluster reads (diagnosis/signatures/model.py): patterns in one piece, the fixed strings of each, and no examples.
 """
 
 from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
-from typing import Any
+from collections.abc import Container, Mapping, Sequence
+from typing import Any, Union
 
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines, site_families
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import typed_document
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fixed_strings import fixed_strings
 
+# A regular expression, or its alternatives.
+Pattern = Union[str, Sequence[str]]
 _TEXTS = ("family", "what", "remedy")
-_KEYS = (*_TEXTS, "says", "raises", "examples", "retry", "blames_node")
-_SAYS, _RAISES = ("regex", "needles", "strength"), ("regex", "frames", "strength")
+_SWITCHES = ("retry", "blames_node")
+_KEYS = (*_TEXTS, "look", "parts", *model.WHERE, "examples", *_SWITCHES)
+_OF_A_MATCH = ("regex", "strength", "what", "remedy", "examples")
+_MATCH_KEYS = {"says": (*_OF_A_MATCH, "needles"), "raises": (*_OF_A_MATCH, "frames")}
+STRENGTHS = {
+    "decisive": model.DECISIVE,
+    "cause": model.CAUSE,
+    "limit": model.LIMIT,
+    "meant": model.MEANT,
+    "raised": model.RAISED,
+    "weak": model.WEAK,
+    "hint": model.HINT,
+    "echo": model.ECHO,
+}
+_STRENGTH = re.compile(rf"({'|'.join(STRENGTHS)})([+-]\d)?\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}\Z")
 # A shorter one would match so many lines that Python would process complete logs.
 SHORTEST_NEEDLE = 4
 _HOLE = re.compile(r"\{(\w+)\}")
+# A part of a pattern that the family names once. Behind a backslash the brace is a brace.
+_PART = re.compile(r"(?<!\\)\{([a-z]\w*)\}")
 
 
 def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> list[JsonObject]:
-    """The families in files, and in the *.yml and *.yaml files of folders. Relative paths start at `cwd`.
+    """A site's families in files, and in the *.yml and *.yaml files of folders, compiled. Paths are relative to `cwd`.
 
     Raises one `RankzeroError` that lists the mistakes of all files.
     """
+    return [compiled(family) for family in declared(paths, cwd, roots)]
+
+
+def declared(
+    paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE, ours: Sequence[model.Signature] = SIGNATURES
+) -> list[JsonObject]:
+    """The same as they stand in the files. `ours` are the families whose names are taken."""
     problems: list[str] = []
     families: list[dict[str, Any]] = []
     for path in _files(paths, cwd, problems):
@@ -47,7 +73,7 @@ def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> li
             problems.append(stranger.removeprefix("families: "))
             continue
         for place, family in _families_in(path, problems):
-            mistakes = list(_mistakes(family))
+            mistakes = _mistakes(family, {signature.family for signature in ours})
             problems += [f"{place}: {mistake}" for mistake in mistakes]
             if not mistakes:
                 families.append(dict(family))
@@ -58,6 +84,38 @@ def load_families(paths: Sequence[str], cwd: str, roots: Roots = ANYWHERE) -> li
     if problems:
         raise RankzeroError("families: " + "; ".join(problems))
     return families
+
+
+def compiled(family: JsonObject) -> JsonObject:
+    """A declared family as the cluster reads it."""
+    data: JsonObject = {key: family[key] for key in (*_TEXTS, "look", *_SWITCHES) if key in family}
+    parts = family.get("parts") or {}
+    for kind in model.WHERE:
+        data[kind] = [_compiled_match(match, parts, kind) for match in family.get(kind) or ()]
+    return data
+
+
+def _compiled_match(match: JsonObject, parts: Mapping[str, Pattern], kind: str) -> JsonObject:
+    data: JsonObject = {key: match[key] for key in ("what", "remedy") if key in match}
+    data.update({key: pattern(match[key], parts) for key in ("regex", "frames") if key in match})
+    base, more = _STRENGTH.findall(match.get("strength", "cause"))[0]
+    data["strength"] = STRENGTHS[base] + int(more or 0)
+    if kind == "says":
+        data["needles"] = match.get("needles") or fixed_strings(data["regex"])
+    return data
+
+
+def pattern(given: Pattern, parts: Mapping[str, Pattern]) -> str:
+    """A pattern in one piece: a list holds its alternatives, and `{name}` stands for the part of that name.
+
+    Raises `KeyError` with the name of a part that is unknown, or that contains itself.
+    """
+
+    def part(place: re.Match[str]) -> str:
+        others = {name: value for name, value in parts.items() if name != place[1]}
+        return f"(?:{pattern(parts[place[1]], others)})"
+
+    return _PART.sub(part, given if isinstance(given, str) else "|".join(given))
 
 
 def _files(paths: Sequence[str], cwd: str, problems: list[str]) -> list[str]:
@@ -98,69 +156,89 @@ def _families_in(path: str, problems: list[str]) -> list[tuple[str, Mapping[str,
     return [(f"{path}, family {family.get('family', number)!r}", family) for number, family in enumerate(data, 1)]
 
 
-def _mistakes(family: Mapping[str, Any]) -> list[str]:
+def _mistakes(family: Mapping[str, Any], taken: Container[str]) -> list[str]:
     """The mistakes of one family, each with its key."""
     mistakes = _unknown(family, _KEYS, "")
     mistakes += [f"{key} is required, as text" for key in _TEXTS if not _text(family.get(key))]
     name = family.get("family")
     if isinstance(name, str) and name.strip() and not _NAME.match(name):
         mistakes.append(f"family {name!r} is not a valid name: lower-case letters, digits and _, at most 40")
-    if name in {signature.family for signature in SIGNATURES}:
+    if name in taken:
         mistakes.append(f"family {name!r} is one of the collection's: choose another name")
-    for key in ("retry", "blames_node"):
+    for key in _SWITCHES:
         if key in family and not isinstance(family[key], bool):
             mistakes.append(f"{key} must be true or false, not {family[key]!r}")
-    if not _texts(family.get("examples")):
-        mistakes.append("examples is required: a list of lines as the program writes them")
+    parts = family.get("parts") or {}
+    if not isinstance(parts, Mapping) or not all(_text(part) or _texts(part) for part in parts.values()):
+        return [*mistakes, "parts must be a map: the name of each part, and its pattern or a list of alternatives"]
     matches = 0
-    for kind, keys in (("says", _SAYS), ("raises", _RAISES)):
+    for kind, keys in _MATCH_KEYS.items():
         given = family.get(kind) or []
         if not isinstance(given, list) or not all(isinstance(match, Mapping) for match in given):
             mistakes.append(f"{kind} must be a list of maps with regex")
             continue
         matches += len(given)
         for number, match in enumerate(given):
-            mistakes += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys)]
+            mistakes += [f"{kind}[{number}]{mistake}" for mistake in _match_mistakes(match, keys, parts)]
     if not matches:
         mistakes.append("says or raises is required: a pattern for its log lines")
-    return mistakes or _unproven(site_families.signature(dict(family)))
+    return mistakes or _unproven(dict(family), bool(taken))
 
 
-def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str]) -> list[str]:
+def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mapping[str, Pattern]) -> list[str]:
     mistakes = [f": {mistake}" for mistake in _unknown(match, keys, "")]
     for key in ("regex", "frames"):
+        given = match.get(key)
         if key not in match and key == "frames":
             continue
-        if not _text(match.get(key)):
-            mistakes.append(f".{key} is required, as text")
+        if not _text(given) and not _texts(given):
+            mistakes.append(f".{key} is required, as text or as a list of alternatives")
             continue
         try:
-            re.compile(match[key])
+            re.compile(pattern(match[key], parts))
+        except KeyError as error:
+            mistakes.append(
+                f".{key} {given!r} names {{{error.args[0]}}}, which is not in parts; write \\{{ for a brace"
+            )
         except re.error as error:
-            mistakes.append(f".{key} {match[key]!r} is not a valid regular expression: {error}")
-    needles = match.get("needles")
-    if "needles" in keys and not (
-        _texts(needles) and all(len(str(needle)) >= SHORTEST_NEEDLE for needle in needles or [])
-    ):
-        mistakes.append(
-            f".needles is required: fixed strings of {SHORTEST_NEEDLE} letters or more; each line has one of them"
-        )
+            mistakes.append(f".{key} {given!r} is not a valid regular expression: {error}")
     strength = match.get("strength", "cause")
-    if strength not in site_families.STRENGTHS:
-        mistakes.append(f".strength {strength!r} is not allowed; allowed are {', '.join(site_families.STRENGTHS)}")
+    if not isinstance(strength, str) or not _STRENGTH.match(strength):
+        mistakes.append(
+            f".strength {strength!r} is not allowed; allowed are {', '.join(STRENGTHS)}, also with a digit more "
+            "or less: cause+1"
+        )
+    if "examples" in match and not _texts(match["examples"]):
+        mistakes.append(".examples must be a list of lines")
+    if "needles" in keys and not mistakes:
+        given = match.get("needles", fixed_strings(pattern(match["regex"], parts)))
+        if not _texts(given) or any(len(str(needle).encode()) < SHORTEST_NEEDLE for needle in given):
+            mistakes.append(
+                f".needles is required: the pattern has no fixed strings of {SHORTEST_NEEDLE} letters or more of which "
+                "each line has one"
+            )
     return mistakes
 
 
-def _unproven(signature: Signature) -> list[str]:
-    """Reasons why a family's own examples contradict it."""
-    groups = {name for match in signature.matches for name in match.regex.groupindex} | {"node"}
+def examples_of(family: JsonObject) -> list[str]:
+    """The lines that show a declared family: its own, and those of its patterns."""
+    matches = [match for kind in model.WHERE for match in family.get(kind) or ()]
+    return [line for given in (family, *matches) for line in given.get("examples") or ()]
+
+
+def _unproven(family: JsonObject, alone: bool) -> list[str]:
+    """Reasons why a family contradicts itself. `alone`: its examples are read without any other family."""
+    signature = model.signature(compiled(family))
+    groups = {name for match in signature.matches for name in match.regex.groupindex} | {"node", "place"}
     mistakes = [
         f"{key} names {{{hole}}}, which no regex captures"
         for key in ("what", "remedy")
         for hole in _HOLE.findall(getattr(signature, key))
         if hole not in groups
     ]
-    for example in signature.examples:
+    if not _texts(examples_of(family)):
+        mistakes.append("examples is required: a list of lines as the program writes them")
+    for example in examples_of(family) if alone and not mistakes else ():
         if not any(_diagnosed(signature, text) for text in (example, _raised(example))):
             mistakes.append(f"the example {example!r} is not recognised as this family")
     return mistakes
@@ -170,7 +248,7 @@ def _raised(example: str) -> str:
     return f'Traceback (most recent call last):\n  File "train.py", line 1, in <module>\n    main()\n{example}'
 
 
-def _diagnosed(signature: Signature, text: str) -> bool:
+def _diagnosed(signature: model.Signature, text: str) -> bool:
     read = events.Reader([signature]).read("example", lines.parse(f"start\n{text}\n".encode().split(b"\n")))
     return cause.find_cause([read]).family == signature.family
 

@@ -229,7 +229,7 @@ SURROUNDINGS = {
 @pytest.mark.parametrize("name", SURROUNDINGS)
 def test_the_cause_is_found_in_any_surroundings(name: str) -> None:
     prefix, before, after = SURROUNDINGS[name]
-    for row in unseen.RAISED.strip().splitlines()[::9]:
+    for row in unseen.RAISED.strip().splitlines()[2::9]:
         exception = row.split(" | ", 1)[1]
         alone = root(raised(exception))
         assert alone[1] == exception

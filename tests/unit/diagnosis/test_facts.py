@@ -14,12 +14,13 @@ from pathlib import Path
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, events, lines, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, lines, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import failure_families
 from tests.repository import bullet_list
-from tests.unit.diagnosis import unseen, wordings
-from tests.unit.diagnosis.test_signatures import TRACEBACK, rows
+from tests.unit.diagnosis import unseen
+from tests.unit.diagnosis.test_signatures import DECLARED, READER, TRACEBACK, rows
 
 RECORDED = Path(__file__).resolve().parents[2] / "diagnosis" / "recorded"
 FEW = 12
@@ -40,7 +41,7 @@ FACTS = {
     "cancelled it": r"(?i)cancel|interrupt|revoked|terminat|SIGCONT|Ctrl",
     "signal ended the program": r"(?i)signal|SIG|Terminated|Hangup|Interrupt|kill",
     "time limit": r"(?i)time.?limit|TIMEOUT|DEADLINE|RUNLIMIT|walltime|wall clock|SLURM_JOB_END|DUE TO TIME",
-    "port is taken": r"(?i)address|in use|EADDRINUSE|\bport\b|bind",
+    "port is taken": r"(?i)address|in use|EADDRINUSE|\bport(?:\b|_)|bind",
     "GPU's memory is full": r"(?i)memory|alloc|\bOOM\b|KV cache|RESOURCE_EXHAUSTED|ResourceExhausted",
     "sees no GPU|no GPU is visible|is visible": r"(?i)gpu|cuda|device|driver|hip|npu|visible",
     "cuBLAS": "(?i)cublas",
@@ -55,7 +56,7 @@ FACTS = {
     "server closed": r"(?i)closed|reset|broken|disconnect|aborted|EOF",
     "limits the rate": r"(?i)429|rate|too many requests|limit|quota|503|throttl|busy",
     "number is not a multiple|not a multiple of": r"(?i)divisib|divid|multiple|%|heads|must be",
-    "is not a number|not numbers": r"(?i)nan|inf|not finite|non-finite|overflow|diverge",
+    "is not a number|not numbers": r"(?i)nan|inf|not finite|non-finite|overflow|diverge|FloatingPoint",
     "numpy 2|numpy 1": r"(?i)numpy|np\.|_ARRAY_API|dtype size|avoid copy",
     "Slurm does not know": "unrecognized option",
     "NCCL failed below XLA": "NCCL operation",
@@ -65,13 +66,14 @@ FACTS = {
     "Docker": "(?i)docker",
     "by ssh": "(?i)ssh|publickey|Host key",
     "mpirun|MPI": r"(?i)mpi|orte|prte|pmi|ompi|ucx|hydra|slots|btl|process or daemon",
-    r"\bNCCL could not": "(?i)nccl|ncclSystem|ncclInternal|ib_|IB |ibv|mlx|rdma|socket",
+    r"\bNCCL could not": "(?i)nccl|ncclSystem|ncclInternal|ib_|IB |ibv|mlx|rdma|socket|NET plugin|network|connect to",
     r"\bGloo\b": "(?i)gloo|connectFullMesh|remote=|find address|makeDevice",
-    "Slurm could not|Slurm refused|part of Slurm": "(?i)slurm|sbatch|srun|salloc|job|tmp|controller|batch|step|node",
+    "Slurm could not|Slurm refused|part of Slurm": "(?i)slurm|sbatch|srun|salloc|job|tmp|batch|step|node|QOS",
     "node failed": r"(?i)node|host|NODE_FAIL|slurmd|daemon|prted|orted|ORTE|communication",
     "syntax error": r"(?i)syntax|indent|tab",
     "crashed": r"(?i)segfault|segmentation|SIG|signal|abort|core dumped|corrupt|bus error|illegal|fatal|free\(|"
-    r"exit(?:ed|code)?\D*-\d|Speicherzugriffsfehler|段错误|fault|terminate called|-11|-6|-7|139|134|135|crash|assert",
+    r"exit(?:ed|code)?\D*-\d|Speicherzugriffsfehler|段错误|セグメン|"
+    r"segment[ao]|smash|Unhandled|fault|terminate called|-11|-6|-7|139|134|135|crash|assert",
     "permission is denied": r"(?i)permission|denied|EACCES|EPERM|not permitted|read-only|Errno (?:1|13|30)\b|forbidden|"
     "privileges|not writable",
     "lost, broken or not visible": r"(?i)gpu|cuda|device|nvml|driver|hip|npu|ecc|xid|nvidia|nvlink|accelerator",
@@ -100,7 +102,7 @@ OF_THE_LINE = (
 
 def diagnosed(text: str) -> Diagnosis:
     """The diagnosis of one log's text."""
-    read = events.Reader(registry.SIGNATURES).read("logs/a.log", lines.parse(text.encode().split(b"\n")))
+    read = READER.read("logs/a.log", lines.parse(text.encode().split(b"\n")))
     return advice.diagnosis_of(cause.find_cause([read]), scan.Scan(logs=[read]))
 
 
@@ -114,14 +116,12 @@ def unproven(found: Diagnosis, text: str) -> list[str]:
 def corpus() -> dict[str, str]:
     """Name -> a log: the recorded runs, and every line that a family knows or that a list has collected."""
     texts = {path.name: path.read_text(errors="replace") for path in sorted(RECORDED.glob("*.log"))}
-    for family in registry.SIGNATURES:
-        for number, example in enumerate(family.examples):
-            texts[f"{family.family} {number} printed"] = f"starting\n{example}\n"
-            texts[f"{family.family} {number} raised"] = f"starting\n{TRACEBACK.format(example)}"
-    for name, given in (("raised", wordings.RAISED), ("raised-unseen", rows(unseen.RAISED))):
-        texts.update({f"{name} {text}": f"start\n{TRACEBACK.format(text)}" for _families, text in given})
-    for name, given in (("printed", wordings.PRINTED), ("printed-unseen", rows(unseen.PRINTED))):
-        texts.update({f"{name} {text}": f"start\n{text}\n" for _families, text in given})
+    for family in DECLARED:
+        for example in failure_families.examples_of(family):
+            texts[f"{family['family']} printed {example}"] = f"starting\n{example}\n"
+            texts[f"{family['family']} raised {example}"] = f"starting\n{TRACEBACK.format(example)}"
+    texts.update({f"raised {text}": f"start\n{TRACEBACK.format(text)}" for _families, text in rows(unseen.RAISED)})
+    texts.update({f"printed {text}": f"start\n{text}\n" for _families, text in rows(unseen.PRINTED)})
     return texts
 
 

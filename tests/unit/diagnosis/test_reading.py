@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import gzip
 import random
+import re
 import shutil
 import subprocess
 import tracemalloc
@@ -200,7 +201,9 @@ def test_the_tool_searches_some_files_at_a_time(tmp_path: Path, monkeypatch: pyt
 
 
 def test_a_sites_own_strings_are_looked_for_too(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    own = model.Signature("license", "no license", "buy one", (model.says("no lice", "no lice"),), ("no lice",))
+    own = model.Signature(
+        "license", "no license", "buy one", (model.Match(re.compile("no lice"), ("no lice",), model.CAUSE),)
+    )
     file = tmp_path / "a.log"
     file.write_bytes(QUIET + b"solver: no lice left\n" + QUIET)
     in_parts(monkeypatch, tools()[1])

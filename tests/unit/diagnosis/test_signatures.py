@@ -1,30 +1,34 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every family knows its own examples, and no other's; the registry holds every file."""
+"""Every family knows the lines that stand beside its patterns, and each alternative of a pattern has such a line."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, events, lines
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import compiled, model, registry
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import failure_families
 from tests.repository import ROOT, bullet_list
-from tests.unit.diagnosis import unseen, wordings
+from tests.unit.diagnosis import unseen
+from tests.unit.diagnosis.alternatives import Alternative, alternatives
 
 TRACEBACK = 'Traceback (most recent call last):\n  File "t.py", line 1, in <module>\n    go()\n{}\n'
+READER = events.Reader(registry.SIGNATURES)
 
 
 def diagnosed(text: str) -> cause.Cause:
     """The cause that one log's text shows."""
-    read = events.Reader(registry.SIGNATURES).read("a.log", lines.parse(text.encode().split(b"\n")))
-    return cause.find_cause([read])
+    return cause.find_cause([READER.read("a.log", lines.parse(text.encode().split(b"\n")))])
 
 
-def misread(rows: Iterable[tuple[str, str]], log: str, separator: str) -> list[str]:
+def misread(rows: Iterable[tuple[str, str]], log: str) -> list[str]:
     """A list of the rows (families, text) whose text, put into `log`, shows a cause of no family of theirs."""
     given = list(rows)
     assert given
@@ -32,36 +36,66 @@ def misread(rows: Iterable[tuple[str, str]], log: str, separator: str) -> list[s
     return [
         f"{text!r} is taken for {family}, not {families}"
         for families, family, text in results
-        if family not in families.split(separator)
+        if family not in families.split("/")
     ]
+
+
+FOLDER = "plugins/module_utils/diagnosis/families"
+DECLARED = failure_families.declared([FOLDER], str(ROOT), ours=())
+WORDINGS = [(family, match) for family in DECLARED for kind in model.WHERE for match in family.get(kind) or ()]
+
+
+def is_alone(match: Mapping[str, Any]) -> bool:
+    """Whether a line that a pattern knows decides on the family by itself."""
+    return "frames" not in match and not match.get("strength", "cause").startswith(("weak", "echo", "meant"))
 
 
 def test_a_family_knows_its_examples() -> None:
     unknown = []
-    for signature in registry.SIGNATURES:
-        for example in signature.examples:
+    for family, match in WORDINGS:
+        for example in match["examples"] if is_alone(match) else ():
             raised = TRACEBACK.format(example)
             found = {diagnosed(f"starting\n{example}\n").family, diagnosed(f"starting\n{raised}").family}
-            if signature.family not in found:
-                unknown.append(f"{signature.family}: {example!r} is taken for {found}")
+            if family["family"] not in found:
+                unknown.append(f"{family['family']}: {example!r} is taken for {found}")
     assert not unknown, bullet_list(unknown)
 
 
-def test_the_registry_holds_every_file() -> None:
-    folder = Path(ROOT, "plugins/module_utils/diagnosis/signatures")
-    files = {path.stem for path in folder.glob("*.py")} - {"__init__", "model", "registry"}
+def test_each_alternative_of_a_pattern_matches_a_line_beside_it() -> None:
+    """A part that several patterns of a family share is shown once."""
+    shown: dict[tuple[str, str, str], bool] = {}
+    for family, match in WORDINGS:
+        regex = failure_families.pattern(match["regex"], family.get("parts") or {})
+        for every in (Alternative("", regex, regex), *alternatives(regex)):
+            key = (family["family"], every.group, every.text)
+            if not shown.get(key):
+                shown[key] = any(map(re.compile(every.alone).search, match["examples"]))
+    bare = [f"{family}: {text!r} of {group[:80]!r}" for (family, group, text), line in shown.items() if not line]
+    assert not bare, bullet_list(bare)
+    assert len(shown) > 2000, "the alternatives were not found: this test would pass on anything"
+
+
+def test_each_line_has_a_fixed_string_of_its_pattern() -> None:
+    """Lines without one are never compared with the pattern."""
+    without = []
+    for family in DECLARED:
+        for match, sent in zip(family.get("says") or (), failure_families.compiled(family)["says"]):
+            without += [
+                f"{family['family']}: {line!r}"
+                for line in match["examples"]
+                if re.search(sent["regex"], line) and not any(needle in line for needle in sent["needles"])
+            ]
+    assert not without, bullet_list(without)
+
+
+def test_a_family_stands_in_the_file_of_its_name_and_says_what_to_do() -> None:
+    files = {path.stem for path in Path(ROOT, FOLDER).glob("*.yml")}
     assert files == {signature.family for signature in registry.SIGNATURES}
-    assert len(files) >= 37
+    assert all(signature.matches and len(signature.remedy) > 40 for signature in registry.SIGNATURES)
 
 
-def test_a_family_says_what_to_do_in_the_words_of_the_job_spec() -> None:
-    for signature in registry.SIGNATURES:
-        assert signature.examples and signature.matches and signature.what, signature.family
-        assert len(signature.remedy) > 40, signature.family
-        wording = [match for match in signature.matches if match.where == events.ANYWHERE]
-        assert all(match.needles for match in wording), (
-            f"{signature.family}: a pattern for any line needs fixed strings for the prefilter"
-        )
+def test_what_the_cluster_reads_has_no_examples() -> None:
+    assert '"examples"' not in compiled.FAMILIES and DECLARED[0]["family"] in compiled.FAMILIES
 
 
 def rows(block: str) -> list[tuple[str, str]]:
@@ -71,14 +105,11 @@ def rows(block: str) -> list[tuple[str, str]]:
 
 
 LISTS = {
-    "raised": (wordings.RAISED, "start\n" + TRACEBACK, "|"),
-    "printed": (wordings.PRINTED, "start\n{}\n", "|"),
-    "raised-unseen": (rows(unseen.RAISED), "start\n" + TRACEBACK, "/"),
-    "printed-unseen": (rows(unseen.PRINTED), "start\n{}\n", "/"),
+    "raised": (rows(unseen.RAISED), "start\n" + TRACEBACK),
+    "printed": (rows(unseen.PRINTED), "start\n{}\n"),
     "only-sounds-bad": (
         [("healthy/unknown", text.replace("#", "\n")) for text in unseen.HEALTHY.strip().splitlines()],
         "start\n{}\n",
-        "/",
     ),
 }
 

@@ -13,8 +13,9 @@ import pytest
 import yaml
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, scan, site_families
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.advice import diagnosis_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model, registry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.failure_families import load_families
 from tests.repository import ROOT
 
@@ -38,7 +39,7 @@ def test_the_example_of_the_docs_is_a_family_of_twenty_lines(tmp_path: Path) -> 
     assert len(example.splitlines()) <= 20
     (tmp_path / "families").mkdir()
     (tmp_path / "families" / "license.yml").write_text(example)
-    signatures = site_families.with_own(load_families(["families"], str(tmp_path)))
+    signatures = registry.with_own(load_families(["families"], str(tmp_path)))
     (tmp_path / "job.log").write_text("step 1 loss 2.0\nsolver: License checkout failed: solver (all 8 seats taken)\n")
     found = scan.scan([str(tmp_path / "job.log")], signatures=signatures)
     told = diagnosis_of(cause.find_cause(found.logs), found, str(tmp_path))
@@ -50,7 +51,7 @@ def test_a_site_may_know_an_exception_and_through_what_it_went(tmp_path: Path) -
     own = {**GOOD, "says": [], "raises": [{"regex": "NoLicenseError", "strength": "cause"}], "what": "no licence"}
     own["examples"] = ["solver.NoLicenseError: 8 of 8"]
     (family,) = loaded(tmp_path, own)
-    assert site_families.signature(family).matches[0].regex.search("NoLicenseError")
+    assert model.signature(family).matches[0].regex.search("NoLicenseError")
 
 
 @pytest.mark.parametrize(
@@ -69,7 +70,8 @@ def test_a_site_may_know_an_exception_and_through_what_it_went(tmp_path: Path) -
             {"says": [{"regex": "(License", "needles": ["License"]}]},
             "says[0].regex '(License'",
         ),
-        ({"says": [{"regex": "License"}]}, "says[0].needles is required"),
+        ({"says": [{"regex": "Li\\w+"}]}, "says[0].needles is required"),
+        ({"says": [{"regex": "{seat}"}]}, "names {seat}, which is not in parts"),
         ({"says": [{"regex": "License", "needles": ["a"]}]}, "4 letters or more"),
         ({"says": [{"regex": "L", "needles": ["License"], "strength": "sure"}]}, "allowed are decisive, cause"),
         ({"says": [{"regex": "L", "needle": ["License"]}]}, "did you mean needles?"),

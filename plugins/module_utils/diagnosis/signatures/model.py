@@ -1,17 +1,20 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The data model of a signature: one family of failures, the patterns of its log lines, and its remedy. Pure data.
+"""The data model of a signature: one family of failures, the patterns of its log lines, and its remedy.
 
-A family is one file in this folder and one line in `registry.py`. Each way to recognise it is a `Match`: a regular
-expression, fixed strings of which any matching line contains at least one (the prefilter searches for those), and how
-much the line proves.
+A family is declared in YAML, ours and a site's alike (contributing/diagnosis-rules.md). The controller compiles it
+(plugin_utils/sources/failure_families.py) into plain data, which `signature` reads: the cluster reads no YAML. Each
+way to recognise a family is a `Match`: a regular expression, fixed strings of which any matching line contains at least
+one, and how much the line proves.
 """
 
 from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 
 # How much a line proves. From CAUSE on it explains the failure by itself; the earliest such line is the root.
 DECISIVE = 40  # Slurm or the kernel reports who was killed and why: takes precedence over any exception
@@ -52,28 +55,38 @@ class Signature:
     `retry`: whether the same launch can succeed if it is tried again. `blames_node`: whether the node that reported
     the failure should be excluded, if a witness reported it (event.py); a site's own family may trust lines of logs.
     `look`: what to look at where the family is not certain, in place of the remedy.
-    `examples`: lines as the libraries write them; a test checks that each is recognised
-    as this family.
     """
 
     family: str
     what: str
     remedy: str
-    matches: tuple[Match, ...]
-    examples: tuple[str, ...]
+    matches: tuple[Match, ...] = ()
     retry: bool = False
     blames_node: bool = False
     look: str = ""
 
 
-def says(regex: str, *needles: str, strength: int = CAUSE, remedy: str = "", what: str = "") -> Match:
-    """A wording that counts on any line."""
-    return Match(re.compile(regex), needles, strength, remedy=remedy, what=what)
-
-
-def raises(regex: str, *, frames: str = "", strength: int = CAUSE, remedy: str = "", what: str = "") -> Match:
-    """A wording that counts as the last line of an exception, where its traceback passed through `frames`, if given.
-
-    It needs no fixed strings: every line that may end a traceback is checked.
+def signature(data: JsonObject) -> Signature:
+    """The family that compiled data describes: {"family", "what", "remedy", "look", "retry", "blames_node", "says":
+    [{"regex", "needles", "strength", "what", "remedy"}], "raises": [the same, with "frames" and without "needles"]}.
     """
-    return Match(re.compile(regex), (), strength, EXCEPTION, re.compile(frames) if frames else None, remedy, what)
+    matches = [_match(match, where) for kind, where in WHERE.items() for match in data.get(kind) or []]
+    known = {name: data[name] for name in ("retry", "blames_node", "look") if name in data}
+    return Signature(data["family"], data["what"], data["remedy"], tuple(matches), **known)
+
+
+# Where the wordings of a key may match.
+WHERE = {"says": ANYWHERE, "raises": EXCEPTION}
+
+
+def _match(data: JsonObject, where: str) -> Match:
+    frames = data.get("frames")
+    return Match(
+        re.compile(data["regex"]),
+        tuple(data.get("needles") or ()),
+        data["strength"],
+        where,
+        re.compile(frames) if frames else None,
+        data.get("remedy", ""),
+        data.get("what", ""),
+    )

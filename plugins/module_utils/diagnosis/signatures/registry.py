@@ -1,105 +1,28 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""All families, imported by name: Ansible ships only static imports with a module, so no folder is scanned."""
+"""All families. Ours are compiled from the YAML files in `../families` (make reference); a site's come as data."""
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import (
-    abi_conflict,
-    address_in_use,
-    build,
-    cache_not_shared,
-    checkpoint,
-    collective_timeout,
-    container_start,
-    crash,
-    cuda_device,
-    cuda_max_connections,
-    cuda_mismatch,
-    cuda_oom,
-    data_error,
-    device_assert,
-    disk_full,
-    duplicate_gpu,
-    env_not_set,
-    file_missing,
-    filesystem_io,
-    gloo_interface,
-    host_oom_killed,
-    hub_auth,
-    hub_limit,
-    import_error,
-    mpi_call,
-    nan_loss,
-    nccl_network,
-    nccl_shm,
-    node_failure,
-    numpy_abi,
-    offline,
-    open_files,
-    peer_lost,
-    permission_denied,
-    preempted_or_cancelled,
-    private_tmp,
-    process_limit,
-    rendezvous_failure,
-    sbatch_rejected,
-    script_error,
-    shape_or_divisibility,
-    syntax_error,
-    time_limit,
-    tolerance,
-    unused_parameters,
-    usage,
-)
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature
+import json
+from collections.abc import Sequence
 
-SIGNATURES: tuple[Signature, ...] = (
-    abi_conflict.SIGNATURE,
-    address_in_use.SIGNATURE,
-    build.SIGNATURE,
-    cache_not_shared.SIGNATURE,
-    checkpoint.SIGNATURE,
-    collective_timeout.SIGNATURE,
-    container_start.SIGNATURE,
-    crash.SIGNATURE,
-    cuda_device.SIGNATURE,
-    cuda_max_connections.SIGNATURE,
-    cuda_mismatch.SIGNATURE,
-    cuda_oom.SIGNATURE,
-    data_error.SIGNATURE,
-    device_assert.SIGNATURE,
-    disk_full.SIGNATURE,
-    duplicate_gpu.SIGNATURE,
-    env_not_set.SIGNATURE,
-    file_missing.SIGNATURE,
-    filesystem_io.SIGNATURE,
-    gloo_interface.SIGNATURE,
-    host_oom_killed.SIGNATURE,
-    hub_auth.SIGNATURE,
-    hub_limit.SIGNATURE,
-    import_error.SIGNATURE,
-    mpi_call.SIGNATURE,
-    nan_loss.SIGNATURE,
-    nccl_network.SIGNATURE,
-    nccl_shm.SIGNATURE,
-    node_failure.SIGNATURE,
-    numpy_abi.SIGNATURE,
-    offline.SIGNATURE,
-    open_files.SIGNATURE,
-    peer_lost.SIGNATURE,
-    permission_denied.SIGNATURE,
-    preempted_or_cancelled.SIGNATURE,
-    private_tmp.SIGNATURE,
-    process_limit.SIGNATURE,
-    rendezvous_failure.SIGNATURE,
-    sbatch_rejected.SIGNATURE,
-    script_error.SIGNATURE,
-    shape_or_divisibility.SIGNATURE,
-    syntax_error.SIGNATURE,
-    time_limit.SIGNATURE,
-    tolerance.SIGNATURE,
-    unused_parameters.SIGNATURE,
-    usage.SIGNATURE,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.compiled import FAMILIES
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import Signature, signature
+
+SIGNATURES: tuple[Signature, ...] = tuple(map(signature, json.loads(FAMILIES.replace("\n", ""))))
+
+
+def with_own(families: Sequence[JsonObject]) -> tuple[Signature, ...]:
+    """A site's families followed by ours: if two match a line equally well, the site's family is used."""
+    return (*map(signature, families), *SIGNATURES)
+
+
+def told_of(line: str) -> str:
+    """What the first wording that knows a line says of it; empty if none does."""
+    sentences = (
+        match.what or known.what for known in SIGNATURES for match in known.matches if match.regex.search(line)
+    )
+    return next(sentences, "")
