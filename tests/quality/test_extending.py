@@ -118,6 +118,6 @@ def test_an_addition_is_at_most_a_file_and_six_lines() -> None:
         parts = changes(diff_of(kind))
         new = [path for path, part in parts.items() if part.startswith("new file mode")]
         lines = [line for path in parts.keys() - set(new) for line in re.findall(r"^\+(?!\+\+ ).*", parts[path], re.M)]
-        if len(new) > NEW_FILES or not 0 < len(lines) <= LINES_ELSEWHERE:
+        if len(new) > NEW_FILES or len(lines) > LINES_ELSEWHERE or not (new or lines):
             large.append(f"{kind}: {len(new)} new files, {len(lines)} lines elsewhere")
     assert not large, bullet_list(large)
