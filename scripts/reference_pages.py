@@ -57,6 +57,7 @@ MEANINGS = {
     "compared_as": "The name of the launch, which is no result of the job.",
     "setup": "The job's own `setup.commands`. Default: those of `launch_cluster`.",
     "minutes": "The time limit of each of the two, at most 59.",
+    "stop": "`true` ends the two jobs of a comparison that was interrupted, and removes its folder.",
     "cluster": "The host or group of the inventory to work on. Default: `slurm_login`; without it, this machine.",
     "slurm_cluster": "Set for the hosts of one cluster: only the first of them is used.",
     "launch_variables": "Names of your own variables that the playbook must accept.",
@@ -129,8 +130,12 @@ def _role_options() -> Mapping[str, Any]:
 
 def _tasks(playbook: str) -> Iterator[Mapping[str, Any]]:
     for play in yaml.safe_load(_read(f"playbooks/{playbook}.yml")):
-        for task in (play.get("tasks") or []) + (play.get("pre_tasks") or []) + (play.get("post_tasks") or []):
-            yield from task.get("block") or [task]
+        left = (play.get("tasks") or []) + (play.get("pre_tasks") or []) + (play.get("post_tasks") or [])
+        while left:
+            task = left.pop(0)
+            left = [*(task.get("block") or []), *left]
+            if "block" not in task:
+                yield task
 
 
 @functools.cache

@@ -15,6 +15,7 @@ import re
 import shlex
 import shutil
 import tempfile
+import uuid
 from argparse import Namespace
 from collections.abc import Iterator, Mapping
 from typing import Any
@@ -30,9 +31,7 @@ from rankzero.verbs import extra_variables, inventory_of, job_file
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sbatch")
 #: The programs for which there is a stand-in.
-PROGRAMS = ("srun", "torchrun", "python", "python3")
-#: The launchers whose ranks note their calls.
-LAUNCHERS = ("srun", "torchrun", "standalone", "none")
+PROGRAMS = ("srun", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python", "python3")
 #: What starts programs in a container.
 CONTAINER = re.compile(r"--container-(?:image|name)|\b(?:apptainer|singularity|podman|docker|enroot|shifter)\b")
 #: How long each of the two jobs may take, beside its wait in the queue.
@@ -60,7 +59,8 @@ def compare(given: Namespace, path: str) -> tuple[list[str], int]:
     """(what differs, as lines; exit code) of a script and its job. Raises RankzeroError."""
     job = job_file(path)
     with tempfile.TemporaryDirectory(prefix="rankzero-compare-") as place:
-        tools = os.path.join(place, "tools")
+        # Its folder on the cluster has this name.
+        tools = os.path.join(place, uuid.uuid4().hex)
         _stand_ins(tools, given)
         setup = (job.get("setup") or {}).get("commands")
         variables = {
@@ -69,23 +69,38 @@ def compare(given: Namespace, path: str) -> tuple[list[str], int]:
             **({"setup": list(setup)} if setup else {}), **({"cluster": given.cluster} if given.cluster else {}),
         }  # fmt: skip
         typed = extra_variables(given.extra_vars)
-        played = play(Playbook("both_ways", variables, typed, (), inventory_of(given.inventory)), verbose=given.verbose)
+        played = _played(given, variables, typed)
         code = played.exit_code()
+        if code == errors.INTERRUPTED:
+            print("compare: interrupted; both jobs are ended", flush=True)
+            stopped = _played(given, {**variables, "stop": True}, typed).error()
+            left = f"; what is left on the cluster: {stopped}" if stopped else ""
+            raise errors.RankzeroError(f"--compare: interrupted, nothing is compared{left}", code)
         if code:
             raise errors.RankzeroError(f"--compare: nothing is compared: {played.error()}", code)
-        return _compared(played, job)
+        return _compared(played, job, given.script)
 
 
-def _compared(played: Played, job: Mapping[str, Any]) -> tuple[list[str], int]:
+def _played(given: Namespace, variables: Mapping[str, Any], typed: Mapping[str, str]) -> Played:
+    call = Playbook("both_ways", variables, typed, (), inventory_of(given.inventory))
+    return play(call, verbose=given.verbose)
+
+
+def _compared(played: Played, job: Mapping[str, Any], path: str) -> tuple[list[str], int]:
+    """path: the script."""
     (pulled,) = played.results("job_pull")[-1:]
     folder, run_dir = os.path.join(str(pulled["dest"]), "rankzero-calls"), str(pulled["run_dir"])
     with open(os.path.join(folder, "by-hand", "job"), encoding="utf-8") as stream:
         plain = json.load(stream)
+    with open(path, encoding="utf-8") as stream:
+        script = stream.read()
     number = str(plain["job_id"])
     spool = f"/var/spool/slurmd/job{number.zfill(5)}"
-    by_hand = calls(_notes(folder, "by-hand"), {spool: "SPOOL", plain["folder"]: "FOLDER", number: "JOB"})
+    by_hand = calls(
+        _notes(folder, "by-hand"), {spool: "SPOOL", plain["folder"]: "FOLDER", number: "JOB"}, script=script
+    )
     names = {f"{run_dir}/work": "FOLDER", run_dir: "SPOOL", str(pulled["job_id"]): "JOB"}
-    launched = calls(_notes(folder, "launched"), names)
+    launched = calls(_notes(folder, "launched"), names, script=script)
     lines = []
     if "script" not in job:
         by_hand, launched = of_ranks(by_hand), of_ranks(launched)
@@ -137,13 +152,10 @@ def _nodes(script: str) -> str:
 
 def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
     """Why a script and its job are not compared; empty where they are."""
-    launcher = (job.get("launcher") or {}).get("kind", "srun")
     with open(given.script, encoding="utf-8") as stream:
         script = stream.read()
     if "container" in job or CONTAINER.search(script):
         return "its ranks run in a container, in which there are no stand-ins"
-    if "script" not in job and launcher not in LAUNCHERS:
-        return f"there is no stand-in for its launcher {launcher}"
     source = os.path.abspath(os.path.join(os.path.dirname(path), (job.get("code") or {}).get("src", "..")))
     if source != submitted_from(os.path.abspath(given.script)):
         return f"its program lies in {source}, and the script is submitted from another folder"
@@ -157,7 +169,7 @@ def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
 def _stand_ins(tools: str, given: Namespace) -> None:
     """Lay out what is sent to the cluster."""
     os.makedirs(os.path.join(tools, "bin"))
-    for name in ("stand_in.py", "secret_words.py", "by_hand.sh"):
+    for name in ("stand_in.py", "secret_words.py", "launcher_words.py", "declared.py", "by_hand.sh"):
         shutil.copyfile(os.path.join(HERE, name), os.path.join(tools, name))
     shutil.copyfile(collection.reader.__file__, os.path.join(tools, "reader.py"))
     shutil.copyfile(given.script, os.path.join(tools, "script"))

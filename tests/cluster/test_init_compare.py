@@ -5,14 +5,23 @@
 
 from __future__ import annotations
 
+import os
+import signal
+import sys
+from pathlib import Path
+
 import pytest
 
 from rankzero import errors
-from tests.cluster.launching import Site
+from tests.cluster.launching import CANCEL_SECONDS, JOB_SECONDS, PLAY_SECONDS, Play, Site
 from tests.cluster.test_command import Person
+from tests.repository import ROOT
 from tests.unit.command.recorded import needs_sandbox
 
-HEAD = "#!/bin/bash\n#SBATCH --job-name={name} --nodes=2 --ntasks-per-node=2 --cpus-per-task={cpus} --time=00:05:00\n"
+HEAD = (
+    "#!/bin/bash\n"
+    "#SBATCH --job-name={name} --nodes={nodes} --ntasks-per-node=2 --cpus-per-task={cpus} --time=00:05:00\n"
+)
 PROGRAM = "raise SystemExit('a program that is only noted has run')\n"
 VALUE = "correct-horse-battery"
 #: Lines of a script, and what the comparison says of them.
@@ -23,11 +32,30 @@ SAME = {
         "srun --ntasks-per-node=1 --ntasks=2 torchrun --nnodes=2 --nproc-per-node=2 "
         "--rdzv-backend=c10d --rdzv-endpoint=$(scontrol show hostnames | head -n1):29400 train.py --steps 60"
     ),
+    "of-accelerate": (
+        "export OMP_NUM_THREADS=1\naccelerate launch --multi_gpu --num_machines 1 --num_processes 2 train.py 60"
+    ),
+    "of-deepspeed": "export OMP_NUM_THREADS=1\ndeepspeed --num_nodes 1 --num_gpus 2 --no_local_rank train.py 60",
+    "of-shell": (
+        "export HEAD=$(scontrol show hostnames | head -n1)\n"
+        "srun --ntasks-per-node=1 --ntasks=2 bash -c 'accelerate launch --num_machines 2 --num_processes 4 "
+        "--machine_rank $SLURM_PROCID --main_process_ip $HEAD --main_process_port 29500 train.py --steps 60'"
+    ),
+    # The script itself as a job, on nodes and a port of its own, with launchers that start the ranks of all nodes.
+    "of-its-nodes": (
+        "export MASTER_PORT=$((20000 + SLURM_JOB_ID % 1000)) HEAD=$(scontrol show hostnames | head -n1)\n"
+        'srun --nodelist="$SLURM_JOB_NODELIST" python3 train.py --to $HEAD:$MASTER_PORT --on $SLURM_JOB_NODELIST\n'
+        "mpirun -np 4 --host $HEAD python3 train.py; deepspeed --num_nodes 2 --num_gpus 2 train.py"
+    ),
     # The script itself as a job: its call outside of srun is noted, too.
     "of-a-script": (
         "for step in 1 2; do srun --ntasks=2 --ntasks-per-node=1 python3 train.py $step; done\npython3 train.py end"
     ),
 }
+
+
+#: On a single node: there they need no number of it.
+OF_A_NODE = ("of-accelerate", "of-deepspeed")
 
 
 @pytest.fixture
@@ -38,8 +66,11 @@ def person(site: Site, monkeypatch: pytest.MonkeyPatch) -> Person:
 
 
 def written(person: Person, name: str, body: str, cpus: int = 1) -> str:
+    nodes = 1 if name in OF_A_NODE else 2
     name = f"{name}-{person.site.token}"
-    (person.site.folder / f"{name}.sbatch").write_text(f"{HEAD.format(name=name, cpus=cpus)}{body}\n", encoding="utf-8")
+    (person.site.folder / f"{name}.sbatch").write_text(
+        f"{HEAD.format(name=name, cpus=cpus, nodes=nodes)}{body}\n", encoding="utf-8"
+    )
     return f"{name}.sbatch"
 
 
@@ -51,10 +82,40 @@ def test_a_script_and_its_job_do_not_differ(person: Person, name: str) -> None:
     )
     said = done.stdout + done.stderr
     assert done.returncode == errors.OK, said
-    before, _line, after = done.stdout.partition(
-        "compare: on the cluster of the inventory, one after the other, 2 nodes"
-    )
+    if name in OF_A_NODE:
+        written_job = (person.site.folder / "jobs" / f"{name}-{person.site.token}.yml").read_text(encoding="utf-8")
+        assert f"kind: {name.removeprefix('of-')}" in written_job, written_job
+    before, _line, after = done.stdout.partition("compare: on the cluster of the inventory, one after the other, ")
     assert "written" in before and "no difference" in after, said
+
+
+@needs_sandbox
+def test_an_interrupted_comparison_leaves_no_job_and_no_folder(person: Person) -> None:
+    """Ctrl-C while the plain job runs: it waits for a file that never comes."""
+    site, state = person.site, person.site.host_path(person.site.state_root)
+    body = "srun python3 train.py\n[[ $PWD != */comparisons/* ]] || until [ -e go ]; do sleep 0.1; done"
+    script = written(person, "stopped", body)
+    argv = [sys.executable, "-m", "rankzero", "init", "--from", script, "--compare"]
+    play = Play(argv, site.folder, {**os.environ, "PYTHONPATH": str(ROOT / "python")}, site.folder / "unused")
+    try:
+        site.lab.wait_until(lambda: below(site, state), JOB_SECONDS, "the plain job runs")
+        (plain,) = below(site, state)
+        play.signal(signal.SIGINT)
+        code = play.process.wait(PLAY_SECONDS)
+    finally:
+        if play.process.poll() is None:
+            play.signal(signal.SIGKILL)
+    assert code == errors.INTERRUPTED, play.output
+    assert "interrupted" in play.output
+    site.lab.wait_until(lambda: not below(site, state), CANCEL_SECONDS, f"the end of job {plain}")
+    assert not list((state / "comparisons").iterdir()), play.output
+
+
+def below(site: Site, state: Path) -> list[str]:
+    """The running jobs in the folders of comparisons."""
+    listed = site.lab.head(["squeue", "--noheader", "--states=RUNNING", "--format=%A %Z"]).stdout
+    inside = f"{site.state_root}/comparisons/"
+    return [line.split()[0] for line in listed.splitlines() if inside in line]
 
 
 @needs_sandbox

@@ -38,7 +38,7 @@ WHOLE_ENVIRONMENT = {
     "plugins/plugin_utils/screen/terminal.py": "ps, and a command of the user's terminal",
     "python/rankzero/direct.py": "ssh and the shell of this machine, as Ansible's connections start them",
     "python/rankzero/playbook.py": "ansible-playbook, as a person starts it",
-    "python/rankzero/sbatch/stand_in.py": "ranks, as torchrun starts them",
+    "python/rankzero/sbatch/stand_in.py": "ranks, as a launcher starts them",
 }
 
 
@@ -64,7 +64,7 @@ BY_THEMSELVES = {
     "plugins/plugin_utils/sources/git.py": "the beginning of a diff of any size",
     "python/rankzero/direct.py": "ssh, whose messages a process keeps open that goes on",
     "python/rankzero/playbook.py": "the user's terminal",
-    "python/rankzero/sbatch/stand_in.py": "it lies on the cluster, with two files beside it",
+    "python/rankzero/sbatch/stand_in.py": "it lies on the cluster, with some files beside it",
     "python/rankzero/sbatch/recorder.py": "the beginning of what a sandbox answers",
 }
 

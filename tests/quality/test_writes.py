@@ -152,10 +152,10 @@ OTHER_TASKS = {
         (
             f"playbooks/both_ways.yml: {task}"
             for task in (
-                "Make the folder of the comparisons",
                 "Make a folder for this comparison",
                 "Send the stand-ins",
                 "Run the script by plain sbatch",
+                "End the job of plain sbatch",
                 "Remove the folder of this comparison",
             )
         ),

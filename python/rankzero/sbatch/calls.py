@@ -15,12 +15,17 @@ from typing import Any
 
 from rankzero.sbatch.secret_words import hidden, is_secret_name, values_in, values_of
 
-#: Differs between any two jobs: numbers, ports, processes, the choice of nodes and cores.
+#: Differs between any two jobs: numbers, ports, processes, the choice of cores.
 OF_ONE_JOB = re.compile(
-    r"SLURM_(JOB_?ID|TASK_PID|(JOB_|STEP_)?NODELIST|STEP_LAUNCHER_PORT|SRUN_COMM_(PORT|HOST)|LAUNCH_NODE_IPADDR|"
+    r"SLURM_(JOB_?ID|TASK_PID|STEP_LAUNCHER_PORT|SRUN_COMM_(PORT|HOST)|LAUNCH_NODE_IPADDR|"
     r"(JOB_|STEP_)GPUS|STEP_?ID|TOPOLOGY_ADDR|CPU_BIND(_LIST|_VERBOSE|_TYPE)?|JOB_(START|END)_TIME)|"
-    r"SLURMD_NODENAME|HOST(NAME)?|PWD|OLDPWD|_|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
+    r"HOST(NAME)?|PWD|OLDPWD|_|(CUDA|ROCR)_VISIBLE_DEVICES|GPU_DEVICE_ORDINAL|ZE_AFFINITY_MASK"
 )
+#: The nodes of a job in a list of Slurm's: a name, or several names with numbers in brackets.
+_IN_BRACKETS = re.compile(r"([A-Za-z0-9._-]*)\[([0-9,-]+)\]")
+_MOST_NODES = 65536
+#: A port: a variable named so, or what follows a node.
+_PORT_NAME, _PORT_OF_NODE = re.compile(r"\w*PORT"), re.compile(r"\b(?:NODE|ADDRESS)\d+:(\d{4,5})\b")
 #: What only the launch has, and what only a submission by hand has: options of the two headers, and of the login.
 OF_ONE_WAY = re.compile(r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE)|MAIL|SHELL|SHLVL")
 #: Who the two are, in the lines about a difference.
@@ -48,18 +53,80 @@ class Call:
         return f"{self.program}, rank {rank}" if rank else self.program
 
 
-def calls(texts: Iterable[str], names: Mapping[str, str], random: str = "") -> list[Call]:
-    """The calls of one job, sorted, without what differs between any two jobs.
+def calls(texts: Iterable[str], names: Mapping[str, str], random: str = "", script: str | None = None) -> list[Call]:
+    """The calls of one job, sorted, without what differs between any two jobs: its nodes and their addresses are NODE0,
+    NODE1 and ADDRESS0 as Slurm lists them.
 
-    texts: JSON objects with `program`, `arguments`, `folder` and `environment`, one for each call. names: text that
-    differs -> what stands for it. random: a regular expression of further variables whose values are of one job.
+    texts: JSON objects with `program`, `arguments`, `folder` and `environment`, one for each call, and `address`, the
+    one of its node, where that is known. names: text that differs -> what stands for it. random: a regular expression
+    of further variables whose values are of one job. script: where it is given, so is a port that is not in this text.
     """
-    noted = []
-    for text in texts:
-        for name, common in names.items():
-            text = text.replace(name, common)
-        noted.append(_call(json.loads(text), random))
-    return sorted(noted)
+    noted = [json.loads(text) for text in texts]
+    common = {**names, **_places(noted)}
+    plain = [_replaced(call, common) for call in noted]
+    ports = _ports(plain, script) if script is not None else {}
+    return sorted(_call(_replaced(call, ports), random) for call in plain)
+
+
+def _places(noted: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    """The names and addresses of a job's nodes -> what stands for them."""
+    nodes: list[str] = []
+    addresses: dict[str, str] = {}
+    for call in noted:
+        environment = call["environment"]
+        nodes = nodes or _expanded(environment.get("SLURM_JOB_NODELIST", "")).split(",")
+        addresses[environment.get("SLURMD_NODENAME", "")] = call.get("address", "")
+    numbered = {name: number for number, name in enumerate(nodes) if name}
+    places = {addresses[name]: f"ADDRESS{number}" for name, number in numbered.items() if addresses.get(name)}
+    return places | {name: f"NODE{number}" for name, number in numbered.items()}
+
+
+def _expanded(text: str) -> str:
+    """A text with each list of Slurm's, `node[02-03]`, as names with commas: `node02,node03`."""
+
+    def each(found: re.Match[str]) -> str:
+        names = []
+        for part in found[2].split(","):
+            first, dash, last = part.partition("-")
+            numbers = range(int(first), int(last if dash else first) + 1) if first and (last or not dash) else ()
+            # More nodes than Slurm can have: it is no list of them.
+            names += [f"{found[1]}{number:0{len(first)}}" for number in numbers[:_MOST_NODES]]
+        return ",".join(names) or found[0]
+
+    return _IN_BRACKETS.sub(each, text)
+
+
+def _ports(noted: Iterable[Mapping[str, Any]], script: str) -> dict[str, str]:
+    """The ports that a job has chosen."""
+    found: set[str] = set()
+    for call in noted:
+        found |= {value for name, value in call["environment"].items() if _PORT_NAME.fullmatch(name)}
+        for text in (*call["arguments"], *call["environment"].values()):
+            found |= set(_PORT_OF_NODE.findall(text))
+    return {port: "PORT" for port in found if re.fullmatch(r"\d{4,5}", port) and port not in script}
+
+
+def _replaced(call: Mapping[str, Any], names: Mapping[str, str]) -> dict[str, Any]:
+    """A call with other words in the place of `names`, where these stand alone."""
+    longest = sorted(names, key=len, reverse=True)
+    alone = re.compile("|".join(_alone(name) for name in longest) or "(?!)")
+
+    def without(text: str) -> str:
+        # Where the expanded list has no name of these, the text stays as it was.
+        expanded = _expanded(text)
+        return alone.sub(lambda found: names[found[0]], expanded if alone.search(expanded) else text)
+
+    environment = {name: without(value) for name, value in call["environment"].items()}
+    arguments = [without(word) for word in call["arguments"]]
+    return {**call, "arguments": arguments, "folder": without(call["folder"]), "environment": environment}
+
+
+def _alone(name: str) -> str:
+    """A regular expression: a number within no other number, a name within no other name, a path that ends there."""
+    if name.startswith("/"):
+        return rf"{re.escape(name)}(?![A-Za-z0-9])"
+    others = r"\d" if name[:1].isdigit() else "A-Za-z0-9"
+    return rf"(?<![{others}]){re.escape(name)}(?![{others}])"
 
 
 def _call(said: Mapping[str, Any], random: str) -> Call:

@@ -12,11 +12,12 @@ from collections.abc import Callable, Mapping
 from itertools import zip_longest
 
 from rankzero.sbatch import helpers
+from rankzero.sbatch.declared import STARTERS
 from rankzero.sbatch.job import Job
+from rankzero.sbatch.launcher_words import launcher_of
 from rankzero.sbatch.lines import ASSIGNMENT, Piece, heads, operands, pieces, substitutions
 from rankzero.sbatch.options import names
 from rankzero.sbatch.recorder import Call, Recording
-from rankzero.sbatch.step import declared
 
 #: Commands that only print, or that change nothing for a program.
 PRINTS = names(
@@ -153,7 +154,7 @@ class Body:
         return handlers.get(head)
 
     def _is_program(self, piece: Piece, head: str) -> bool:
-        return head in STARTS or head.startswith(("python", "$")) or bool(declared([head])[0])
+        return head in STARTS or head.startswith(("python", "$")) or bool(launcher_of([head], STARTERS)[0])
 
     def _program(self, piece: Piece, following: Piece | None) -> None:
         self.programs.append(piece)

@@ -1,10 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stands for srun, torchrun and every Python on a cluster while a script and its job are compared there (both_ways.py).
+"""Stands for srun, the launchers and every Python on a cluster while a script and its job are compared there
+(both_ways.py).
 
-srun starts its tasks for real, and each of them notes the program that it is asked for. torchrun starts its ranks,
-which do the same. What belongs to the system (shells, env, numactl) runs; every other program is noted and not run.
+srun starts its tasks for real, and each of them notes the program that it is asked for. A launcher starts the ranks of
+its node, which do the same; one that would start those of other nodes is noted itself. What belongs to the system
+(shells, env, numactl) runs; every other program is noted and not run.
 Python 3.9 and later, and the files beside this one.
 """
 
@@ -14,6 +16,7 @@ import json
 import os
 import re
 import shutil
+import socket
 import subprocess
 import sys
 import uuid
@@ -23,15 +26,16 @@ from typing import NoReturn
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-# both_ways.py puts both beside this file: the collection's reader of Slurm's options, and a file of this package.
+# both_ways.py puts these beside this file: the collection's reader of Slurm's options, and files of this package.
+import declared  # type: ignore[import-not-found]  # noqa: E402
+import launcher_words  # type: ignore[import-not-found]  # noqa: E402
 import reader  # type: ignore[import-not-found]  # noqa: E402
 import secret_words  # type: ignore[import-not-found]  # noqa: E402
 
 PYTHON = re.compile(r"python(?:3(?:\.\d+)?)?")
 SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
-ELASTIC = ("torch.distributed.run", "torch.distributed.launch")
-#: Options of torchrun without a value.
-SWITCHES = ("standalone", "no_python", "module", "m", "run_path", "use_env")
+#: Settings of a launcher that its ranks find in their environment.
+SETTINGS = {"accelerate": ("ACCELERATE_MIXED_PRECISION", "mixed_precision", "no")}
 #: What a rank is asked for, and where it notes that.
 RANK = "--rank"
 
@@ -44,15 +48,14 @@ def main(words: Sequence[str]) -> NoReturn:
     name = os.path.basename(words[0])
     runtime = os.environ.get("RANKZERO_RUNTIME")
     ours = runtime and any(word.startswith(f"{runtime}/") for word in words[1:])
-    if ours and (name == "srun" or (is_python(name) and not elastic(words))):
+    kind, count = launcher_words.launcher_of(words, declared.STARTERS)
+    if ours and (name == "srun" or (is_python(name) and not kind)):
         # The launch's own: its step, its sampler.
         execute(words)
     if name == "srun":
         step(words, folder)
-    if name == "torchrun":
-        ranks(words[1:], folder)
-    if is_python(name) and elastic(words):
-        ranks(words[words.index("-m") + 2 :], folder)
+    if kind:
+        ranks(kind, words[count:], folder)
     path = shutil.which(words[0])
     if path and os.path.dirname(path) in SYSTEM and not is_python(name):
         execute(words)
@@ -63,11 +66,6 @@ def main(words: Sequence[str]) -> NoReturn:
 def is_python(name: str) -> bool:
     """Whether a name is that of a Python."""
     return PYTHON.fullmatch(name) is not None
-
-
-def elastic(words: Sequence[str]) -> bool:
-    """Whether a call of a Python is torchrun as a module."""
-    return "-m" in words[:3] and any(word in ELASTIC for word in words[1:4])
 
 
 def execute(words: Sequence[str]) -> NoReturn:
@@ -97,36 +95,56 @@ def as_rank(program: Sequence[str], folder: str) -> list[str]:
     return [sys.executable, "-I", os.path.join(HERE, "stand_in.py"), RANK, folder, *program]
 
 
-def ranks(given: Sequence[str], folder: str) -> NoReturn:
-    """Start the ranks of a node as torchrun does. Exits with the greatest exit code."""
+def ranks(kind: str, given: Sequence[str], folder: str) -> None:
+    """Start the ranks of this node as a launcher does, and exit with the greatest exit code. Returns where it would
+    start those of other nodes by ssh.
+    """
+    wanted = declared.STARTERS[kind][2]
+    switches = launcher_words.switches(wanted)
     options: dict[str, str] = {}
     program = list(given)
+    first = 1
     while program and program[0].startswith("-"):
         word = program.pop(0)
         if word == "--":
             break
         name, equals, value = word.lstrip("-").partition("=")
         name = name.replace("-", "_")
-        options[name] = value if equals or name in SWITCHES or not program else program.pop(0)
+        options[name] = value if equals or name in switches or not program else program.pop(0)
     if "no_python" not in options:
-        program = ["python", *(["-m"] if {"module", "m"} & set(options) else []), *program]
-    count, alone = _count(options.get("nproc_per_node", "1")), "standalone" in options
-    nodes = 1 if alone else int(options.get("nnodes", "1").rpartition(":")[2])
-    node = 0 if alone else int(options.get("node_rank") or os.environ.get("SLURM_NODEID") or 0)
+        started_by = ["python", *(["-m"] if launcher_words.MODULES & set(options) else [])]
+        program, first = [*started_by, *program], len(started_by) + 1
+    told = {wanted[name]: value for name, value in options.items() if name in wanted}
+    alone = "standalone" in options
+    nodes = 1 if alone else int(told.get("nodes", "1").rpartition(":")[2])
+    if kind == "deepspeed" and nodes > 1 and "no_ssh" not in options:
+        return
+    count = int(told["world_size"]) // nodes if "world_size" in told else _count(told.get("ranks_per_node", "1"))
+    # Nodes that meet by c10d number themselves.
+    own = os.environ.get("SLURM_NODEID") if "rdzv_backend" in options else None
+    node = 0 if alone else int(told.get("node") or own or 0)
     address, _colon, port = options.get("rdzv_endpoint", "").partition(":")
     common = {
         "GROUP_RANK": str(node), "LOCAL_WORLD_SIZE": str(count), "WORLD_SIZE": str(count * nodes),
-        "MASTER_ADDR": options.get("master_addr") or address or "127.0.0.1",
-        "MASTER_PORT": options.get("master_port") or port or "29500",
+        "MASTER_ADDR": told.get("master_addr") or address or "127.0.0.1",
+        "MASTER_PORT": told.get("master_port") or port or "29500",
         **({} if count == 1 or "OMP_NUM_THREADS" in os.environ else {"OMP_NUM_THREADS": "1"}),
     }  # fmt: skip
-    started = [
-        subprocess.Popen(
-            as_rank(program, folder),
-            env={**os.environ, **common, "RANK": str(node * count + local), "LOCAL_RANK": str(local)},
+    if kind in SETTINGS:
+        variable, option, otherwise = SETTINGS[kind]
+        common[variable] = options.get(option, otherwise)
+    if kind == "deepspeed":
+        common |= {"CROSS_RANK": str(node), "CROSS_SIZE": str(nodes), "LOCAL_SIZE": str(count)}
+    started = []
+    for local in range(count):
+        # DeepSpeed gives a program its number after its name.
+        number = [f"--local_rank={local}"] if kind == "deepspeed" and "no_local_rank" not in options else []
+        started.append(
+            subprocess.Popen(
+                as_rank([*program[:first], *number, *program[first:]], folder),
+                env={**os.environ, **common, "RANK": str(node * count + local), "LOCAL_RANK": str(local)},
+            )
         )
-        for local in range(count)
-    ]
     sys.exit(max(process.wait() for process in started))
 
 
@@ -140,12 +158,21 @@ def _count(text: str) -> int:
     return len(devices.split(",")) if devices else 1
 
 
+def _address(node: str) -> str:
+    """The address of a node; empty where it has none."""
+    try:
+        return socket.gethostbyname(node) if node else ""
+    except OSError:
+        return ""
+
+
 def note(name: str, arguments: Sequence[str], folder: str) -> None:
     """Write down a call. The value of a variable that is a secret by its name stays out."""
     seen = {
         "program": "python" if is_python(name) else name,
         "arguments": list(arguments[1:] if is_python(name) and arguments[:1] == ["-u"] else arguments),
         "folder": os.getcwd(),
+        "address": _address(os.environ.get("SLURMD_NODENAME", "")),
         "environment": {
             name: "hidden" if secret_words.is_secret_name(name) else value for name, value in os.environ.items()
         },

@@ -12,12 +12,10 @@ from dataclasses import dataclass, field
 
 from rankzero.sbatch.declared import PACKAGED, STARTERS
 from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, read_option
+from rankzero.sbatch.launcher_words import MODULES, PYTHON, launcher_of, switches
 from rankzero.sbatch.options import names, of_step, taken
 from rankzero.sbatch.sizes import STEP_SIZES, sizes
 
-PYTHON = re.compile(r"(?:.*/)?python(?:3(?:\.\d+)?)?")
-#: The values of launcher.kind whose commands have a reader here. Others are read by their declarations.
-READ_HERE = ("srun", "torchrun", "standalone")
 #: Options of srun that a job's own step sets, or that say nothing about it, with what there is instead.
 OURS = {
     **dict.fromkeys(("label", "output", "error", "unbuffered", "open-mode"), "every rank's log is kept"),
@@ -30,13 +28,6 @@ OF_AN_ALLOCATION = ("partition", "account", "qos", "time", "job-name", "reservat
 #: Options whose values say where and when the ranks meet: a job says it itself.
 MEETING = names(
     "node_rank machine_rank master_addr master_port main_process_ip main_process_port rdzv_endpoint rdzv_id hostfile"
-)
-#: Options by which a launcher starts a module instead of a file.
-MODULES = names("module m")
-#: Options of the launchers without a value.
-LAUNCHER_SWITCHES = names(
-    "standalone no-python no_python module m run-path run_path multi_gpu multi-gpu use_deepspeed use_fsdp cpu "
-    "no_ssh no_local_rank save_pid same_network"
 )
 APPTAINER_SWITCHES = names(
     "nv nvccli rocm cleanenv contain containall no-home writable writable-tmpfs no-mount-home fakeroot ipc pid"
@@ -87,7 +78,7 @@ def read(line: int, words: list[str]) -> Step:
             rest = _env(step, rest[1:])
         elif (
             head in AROUND
-            and not declared(rest)[0]
+            and not launcher_of(rest, STARTERS)[0]
             and not (head in ("bash", "sh") and len(rest) == 3 and rest[1][:1] == "-")
         ):
             step.around.append(head)
@@ -126,22 +117,6 @@ def _env(step: Step, rest: list[str]) -> list[str]:
     return rest
 
 
-def declared(words: list[str]) -> tuple[str, int]:
-    """(launcher.kind, how many words are its command's first ones) of a command by a launcher that the collection
-    declares, and that needs no reader of its own here; ("", 0) for any other one. The options of one that starts the
-    ranks of all nodes (mpirun) are read by no table: its script stays as it is.
-    """
-    for kind, (per, first, _options) in STARTERS.items():
-        if kind in READ_HERE or per == "job":
-            continue
-        given = ["{python}" if PYTHON.fullmatch(word) else os.path.basename(word) for word in words[: len(first)]]
-        if first and given == list(first):
-            return kind, len(first)
-        if first and os.path.basename(words[0]) == kind:
-            return kind, 2 if words[1:2] == ["launch"] else 1
-    return "", 0
-
-
 def _launched(step: Step, rest: list[str]) -> Step:
     head = os.path.basename(rest[0])
     if rest[0].startswith("/") and not step.image and "container-image" not in step.srun:
@@ -149,39 +124,22 @@ def _launched(step: Step, rest: list[str]) -> Step:
         of_environment = PYTHON.fullmatch(head) or head in PACKAGED
         if place == "bin" and folder not in ("", "/usr", "/usr/local") and of_environment:
             step.environment, rest = folder, [head, *rest[1:]]
-    kind, count = declared(rest)
+    kind, count = launcher_of(rest, STARTERS)
     if kind:
-        wanted = STARTERS[kind][2]
-        switches = LAUNCHER_SWITCHES | {each for name, value in wanted.items() if not value for each in _spelled(name)}
-        given, step.program = taken(rest[count:], switches, {})
+        given, step.program = taken(rest[count:], switches(STARTERS[kind][2]), {})
         step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
-        step.by, step.program = kind, _without_python(step.program) if _is_python(step.program) else step.program
+        step.by = kind
+        if kind != "torchrun" and _is_python(step.program):
+            step.program = _without_python(step.program)
         if MODULES & set(step.launcher):
             step.program = ["python", "-m", *step.program]
-        return step
-    if PYTHON.fullmatch(rest[0]):
-        plain = [word for word in rest[1:3] if word != "-u"]
-        if plain[:1] == ["-m"] and len(rest) > 2 and rest[rest.index("-m") + 1].startswith("torch.distributed."):
-            step.by, rest = "torchrun", rest[rest.index("-m") + 2 :]
-        else:
-            step.program = _without_python(rest)
-            return step
-    elif head == "torchrun":
-        step.by, rest = head, rest[1:]
+    elif PYTHON.fullmatch(rest[0]):
+        step.program = _without_python(rest)
     elif head in ("bash", "sh") and len(rest) == 3 and rest[1] in ("-c", "-lc", "-cl", "-ec", "-ce"):
         step.shell = rest[2]
-        return step
     else:
         step.program = rest
-        return step
-    given, program = taken(rest, LAUNCHER_SWITCHES, {})
-    step.launcher = {name.replace("-", "_"): value for name, value in given.items()}
-    step.program = ["python", "-m", *program] if MODULES & set(step.launcher) else program
     return step
-
-
-def _spelled(name: str) -> tuple[str, str]:
-    return name, name.replace("_", "-")
 
 
 def _is_python(words: list[str]) -> bool:

@@ -46,7 +46,6 @@ def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) 
     ("body", "head", "more", "why"),
     [
         ("srun --container-image=a.sqsh python train.py", "", (), "container"),
-        ("accelerate launch --num_processes 1 --num_machines 1 train.py", "--nodes=1", (), "accelerate"),
         (f"cd sub && {SRUN}", "", (), "submitted from another folder"),
         (SRUN, "--export=NONE", (), "--export=NONE"),
         (f"{SRUN} $A_TOKEN", "", ("--set", "A_TOKEN=correct-horse"), "A_TOKEN is a secret"),

@@ -64,6 +64,54 @@ def test_values_of_one_job_count_nowhere() -> None:
     assert len(compared(launched, by_hand)) == 2
 
 
+def on(nodes: str, names: list[str], job: str, port: str) -> list[str]:
+    """What the ranks of a job on these nodes note, one on each; the first one's address is 10.0.0.JOB."""
+    made = []
+    for rank, name in enumerate(names):
+        words = [
+            "--nodelist",
+            nodes,
+            f"--node={name}",
+            f"--to=tcp://{names[0]}:{port}",
+            f"10.0.0.{job}",
+            "data-70",
+        ]
+        own = {"SLURM_JOB_NODELIST": nodes, "SLURMD_NODENAME": name, "MASTER_ADDR": names[0], "MASTER_PORT": port}
+        made.append(
+            json.dumps({**json.loads(said(rank, job, arguments=words, **own)), "address": f"10.0.0.{job + rank * '1'}"})
+        )
+    return made
+
+
+def test_the_nodes_of_a_job_have_the_same_words_in_both() -> None:
+    """Also where a list is in brackets, where a name is within another one, and where a port belongs to the job."""
+    plain, job = on("n[1-2]", ["n1", "n2"], "7", "23456"), on("n[09,11]", ["n09", "n11"], "8", "29999")
+    folders = {"/runs/7": "FOLDER", "/runs/8": "FOLDER"}
+    left, right = (calls(texts, folders, script="srun --nodes=2 t.py") for texts in (plain, job))
+    assert left[0].arguments == (
+        "--nodelist",
+        "NODE0,NODE1",
+        "--node=NODE0",
+        "--to=tcp://NODE0:PORT",
+        "ADDRESS0",
+        "data-70",
+    )
+    assert differences(left, right) == []
+    # Another order of the ranks is a difference.
+    other = calls(on("n[1-2]", ["n2", "n1"], "7", "23456"), folders, script="")
+    assert any("SLURMD_NODENAME: sbatch 'NODE0'; the job 'NODE1'" in line for line in differences(left, other))
+    # So is a port that the script says, and any where there is no script to look into.
+    for text in ("export MASTER_PORT=23456", None):
+        kept = (calls(texts, folders, script=text) for texts in (plain, job))
+        assert any("MASTER_PORT: sbatch '23456'" in line for line in differences(*kept))
+
+
+@pytest.mark.parametrize("word", ["x[0-999999999999]", "[-]", "a[,]b", "[1-", "n[3-1]", "[]"])
+def test_what_is_no_list_of_nodes_stays(word: str) -> None:
+    (call,) = calls([said(0, arguments=[word], SLURM_JOB_NODELIST="n[1-2]")], {})
+    assert call.arguments == (word,)
+
+
 @pytest.mark.parametrize(
     "changes",
     [
