@@ -26,6 +26,7 @@ from rankzero.playbook import Played, play
 from rankzero.sbatch import options as collection
 from rankzero.sbatch.calls import Call, added, calls, differences, of_ranks
 from rankzero.sbatch.convert import submitted_from
+from rankzero.sbatch.declared import STARTERS
 from rankzero.sbatch.secret_words import is_secret_name
 from rankzero.verbs import extra_variables, inventory_of, job_file
 
@@ -169,13 +170,15 @@ def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
 def _stand_ins(tools: str, given: Namespace) -> None:
     """Lay out what is sent to the cluster."""
     os.makedirs(os.path.join(tools, "bin"))
-    for name in ("stand_in.py", "secret_words.py", "launcher_words.py", "declared.py", "by_hand.sh"):
+    for name in ("stand_in.py", "secret_words.py", "launcher_words.py", "by_hand.sh"):
         shutil.copyfile(os.path.join(HERE, name), os.path.join(tools, name))
     shutil.copyfile(collection.reader.__file__, os.path.join(tools, "reader.py"))
     shutil.copyfile(given.script, os.path.join(tools, "script"))
     for name in PROGRAMS:
         shutil.copyfile(os.path.join(HERE, "bin.sh"), os.path.join(tools, "bin", name))
         os.chmod(os.path.join(tools, "bin", name), 0o755)  # it is executed
+    with open(os.path.join(tools, "launchers.json"), "x", encoding="utf-8") as stream:
+        json.dump(STARTERS, stream)
     with open(os.path.join(tools, "variables"), "x", encoding="utf-8") as stream:
         for pair in given.variables:
             name, _equals, value = pair.partition("=")

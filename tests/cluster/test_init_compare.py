@@ -122,7 +122,8 @@ def below(site: Site, state: Path) -> list[str]:
 def test_what_differs_is_listed_and_nothing_is_left(person: Person) -> None:
     """torchrun gives a rank one thread; a launch gives it its CPUs. No value of a secret is shown."""
     body = (
-        f"export HF_TOKEN={VALUE}\nsrun --ntasks-per-node=1 --ntasks=2 torchrun --nnodes=2 --nproc-per-node=2 train.py"
+        f"export HF_TOKEN={VALUE}\nsrun --ntasks-per-node=1 --ntasks=2 torchrun --nnodes=2 --nproc-per-node=2 "
+        "--rdzv-backend=c10d --rdzv-endpoint=$(scontrol show hostnames | head -n1):29400 train.py"
     )
     script = written(person, "differs", body, cpus=4)
     name, state = script.removesuffix(".sbatch"), person.site.host_path(person.site.state_root)

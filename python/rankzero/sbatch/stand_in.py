@@ -21,13 +21,13 @@ import subprocess
 import sys
 import uuid
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import Any, NoReturn
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path.insert(0, HERE)
 
-# both_ways.py puts these beside this file: the collection's reader of Slurm's options, and files of this package.
-import declared  # type: ignore[import-not-found]  # noqa: E402
+# both_ways.py puts these beside this file: the collection's reader of Slurm's options, files of this package, and the
+# launchers that the collection declares.
 import launcher_words  # type: ignore[import-not-found]  # noqa: E402
 import reader  # type: ignore[import-not-found]  # noqa: E402
 import secret_words  # type: ignore[import-not-found]  # noqa: E402
@@ -40,6 +40,12 @@ SETTINGS = {"accelerate": ("ACCELERATE_MIXED_PRECISION", "mixed_precision", "no"
 RANK = "--rank"
 
 
+def launchers() -> Any:
+    """The launchers, as declared.py has them."""
+    with open(os.path.join(HERE, "launchers.json"), encoding="utf-8") as stream:
+        return json.load(stream)
+
+
 def main(words: Sequence[str]) -> NoReturn:
     """Act as the first word. `--rank FOLDER` before it: a rank, which notes in that folder."""
     folder = os.environ.get("RANKZERO_CALLS") or os.path.join(HERE, "calls")
@@ -48,7 +54,7 @@ def main(words: Sequence[str]) -> NoReturn:
     name = os.path.basename(words[0])
     runtime = os.environ.get("RANKZERO_RUNTIME")
     ours = runtime and any(word.startswith(f"{runtime}/") for word in words[1:])
-    kind, count = launcher_words.launcher_of(words, declared.STARTERS)
+    kind, count = launcher_words.launcher_of(words, launchers())
     if ours and (name == "srun" or (is_python(name) and not kind)):
         # The launch's own: its step, its sampler.
         execute(words)
@@ -99,7 +105,7 @@ def ranks(kind: str, given: Sequence[str], folder: str) -> None:
     """Start the ranks of this node as a launcher does, and exit with the greatest exit code. Returns where it would
     start those of other nodes by ssh.
     """
-    wanted = declared.STARTERS[kind][2]
+    wanted = launchers()[kind][2]
     switches = launcher_words.switches(wanted)
     options: dict[str, str] = {}
     program = list(given)
