@@ -20,7 +20,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import PULL_SPEC, identity
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction, Options, Transfer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetch import FetchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetching import Options, Transfer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import discard, holdings
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
@@ -33,7 +34,7 @@ class ActionModule(FetchAction):
     def _fetch(self, options: Options) -> ModuleResult:
         transfer = self._opened(options)
         self._rounds(options, transfer)
-        if self._task.check_mode:
+        if self.check_mode:
             planned = [Copy(part.path, part.size, None) for part in transfer.files]
             return self._told(transfer, planned, None)
         copies, proof = self._verified(options, transfer)
@@ -71,7 +72,7 @@ class ActionModule(FetchAction):
         """Return the result of the task."""
         number = "1 file" if len(copies) == 1 else f"{len(copies)} files"
         lines = [transfer.dest]
-        if self._task.check_mode:
+        if self.check_mode:
             lines.append(f"{number} would be fetched, {amount(transfer.bytes)}")
         else:
             proven = "; the artifact is the proven one" if proof else ""

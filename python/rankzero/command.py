@@ -12,7 +12,7 @@ from argparse import Namespace
 from collections.abc import Sequence
 
 from rankzero import errors
-from rankzero.direct import looked
+from rankzero.direct import directly, why_not
 from rankzero.options import parse, parser
 from rankzero.playbook import Played, play
 from rankzero.verbs import call_of
@@ -75,7 +75,9 @@ def _played(given: Namespace) -> int:
     # stdout is reserved for the JSON document.
     call = call_of(given)
     output = sys.stderr if as_json else None
-    played = None if given.verbose else looked(call, output)
+    if given.verbose:
+        print(f"rankzero: with ansible-playbook: {why_not(call) or '-v shows its output'}", file=sys.stderr, flush=True)
+    played = None if given.verbose else directly(call, output)
     if played is None:
         played = play(call, verbose=given.verbose, output=output)
     code = played.exit_code()

@@ -1,34 +1,33 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verbs that only look, without ansible-playbook: the same call of the same module, and the same screen.
+"""Verbs without ansible-playbook: the same call of the same module, and the same screen.
 
-A playbook such as status is one call of a module whose lines are shown. Most of its time goes to Ansible itself. Where
-the inventory is plain (known_inventory.py), the call is made here, with the carrier of the playbook's own action. What
-is not certain to be the same, and whatever could not be asked, is left to the playbook. Nothing here imports Ansible,
-and nothing here submits.
+Most of the time of a playbook that calls one module is Ansible's own. Where the inventory is plain (known_inventory.py)
+the call is made here, by the library of the playbook's own action. What is not certain to be
+the same, and whatever could not be asked, is left to the playbook. Nothing here imports Ansible.
 """
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
-import shlex
-import subprocess
 import sys
-import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankzero import errors
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.library import collection, importable
 from rankzero.playbook import COLLECTION, Call, Played, Record
 
+if TYPE_CHECKING:
+    from rankzero.host import Host
+
 Arguments = Mapping[str, Any]
+Result = dict[str, Any]
 #: Variable of a command line that selects a launch -> the option of the module.
 SELECTION = {
     "run_dir": "run_dir",
@@ -37,33 +36,28 @@ SELECTION = {
     "generation": "generation",
     "job_id": "job_id",
 }
-# Ansible's own defaults for a connection, in its order, so that its connection is used again, and ours by a playbook.
-_SSH = ("ssh", "-C", "-o", "ControlMaster=auto", "-o", "ControlPersist=60s")
-_NO_PASSWORD = (
-    *("-o", "KbdInteractiveAuthentication=no"),
-    *("-o", "PreferredAuthentications=gssapi-with-mic,gssapi-keyex,hostbased,publickey"),
-    *("-o", "PasswordAuthentication=no"),
-)
-_TIMEOUT = ("-o", "ConnectTimeout=10")
-_CONTROL = "~/.ansible/cp"
 
 
 @dataclass(frozen=True)
-class Look:
-    """A playbook that calls one module and shows its lines.
+class Verb:
+    """A playbook whose first task for the cluster calls one module, and whose next one shows lines.
 
-    `variables`: all that the playbook reads, but for the cluster's. `title`: of its task. `arguments`: the task's own,
-    from the variables of the command line.
+    `variables`: all that the playbook reads from an inventory, but for the cluster's. `title`: of its task. `do`: what
+    it does on the host. `shows`: the lines that it shows of a result.
     """
 
     module: str
     title: str
     variables: tuple[str, ...]
-    arguments: Callable[[Arguments], Arguments]
+    do: Callable[[Host, Call], Result]
+    shows: Callable[[Result], list[str]]
 
 
-def _status(given: Arguments) -> Arguments:
-    return {
+def _status(host: Host, call: Call) -> Result:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
+
+    given = call.variables
+    wanted = {
         "newest": not given.get("all", False),
         "active": given.get("active", False),
         "limit": given.get("limit", 100),
@@ -71,141 +65,160 @@ def _status(given: Arguments) -> Arguments:
         "sort": given.get("sort", ""),
         "width": given.get("width", 0),
     }
+    return host.called("job_info", {**_selected(host, given), **wanted}, INFO_SPEC)
 
 
-#: Playbook -> what it asks.
-LOOKS = {
-    "status": Look(
+def _diagnose(host: Host, call: Call) -> Result:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
+
+    if host.login.families:
+        raise NotPlain("the site has failure families of its own")
+    path = {"path": call.variables["logs"]} if "logs" in call.variables else {}
+    return host.called("job_diagnosis", {**_selected(host, call.variables), **path}, DIAGNOSIS_SPEC)
+
+
+def _lines(result: Result) -> list[str]:
+    return list(result.get("lines") or [])
+
+
+def _logs(host: Host, call: Call) -> Result:
+    from rankzero.direct_logs import Logs
+
+    if call.variables.get("follow"):
+        raise NotPlain("a fetch that follows its launch connects again")
+    return Logs(host, _selected(host, call.variables), call.variables).done()
+
+
+def _fetched(result: Result) -> list[str]:
+    count = len(result.get("files") or [])
+    news = f"{result.get('bytes')} bytes fetched, in {count} file{'' if count == 1 else 's'}"
+    return [str(result.get("dest")), news if count else "nothing new to fetch"]
+
+
+_SELECTORS = tuple(SELECTION)
+#: Playbook -> what it does.
+VERBS = {
+    "status": Verb(
         "job_info",
         "Read the status of launches",
-        (*SELECTION, "all", "active", "limit", "single", "sort", "width"),
+        (*_SELECTORS, "all", "active", "limit", "single", "sort", "width"),
         _status,
+        _lines,
     ),
-    "diagnose": Look(
+    "diagnose": Verb(
         "job_diagnosis",
         "Read the logs",
-        (*SELECTION, "logs", "stall_factor", "stall_seconds", "families"),
-        lambda given: {},
+        (*_SELECTORS, "logs", "stall_factor", "stall_seconds", "families"),
+        _diagnose,
+        _lines,
+    ),
+    "logs": Verb(
+        "job_logs",
+        "Fetch",
+        (*_SELECTORS, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),
+        _logs,
+        _fetched,
     ),
 }
 
 
-def looked(call: Call, output: Any = None) -> Played | None:
-    """Make a call that only looks, and show its result; None if nothing was done, and a playbook must be run.
+def directly(call: Call, output: Any = None) -> Played | None:
+    """Carry out a call, and show its result; None if a playbook must do it, which then does all of it.
 
     `output`: as for `play`.
     """
-    look = LOOKS.get(call.playbook)
-    if look is None or call.typed or call.flags or set(call.variables) - {*look.variables, "cluster"}:
-        return None
     try:
-        login = login_of(call.inventory, call.variables.get("cluster"), os.environ)
+        login = _login(call)
+        with _output_to(output):
+            return _played(VERBS[call.playbook], login, call)
     except (NotPlain, errors.RankzeroError):
         return None
-    if {*look.variables} & {*login.defined} or (login.families and "families" in look.variables):
-        return None
-    if login.connection == "ssh" and not _control_folder():
-        return None
-    with _output_to(output):
-        return _asked(look, login, call.variables)
 
 
-def _asked(look: Look, login: Login, given: Arguments) -> Played | None:
+def why_not(call: Call) -> str:
+    """Why only a playbook can carry out a call, as far as that is known before; empty if nothing is in the way."""
+    try:
+        _login(call)
+    except (NotPlain, errors.RankzeroError) as reason:
+        return str(reason)
+    return ""
+
+
+def _login(call: Call) -> Login:
+    """The login node of a call that needs no playbook. Raises NotPlain, RankzeroError."""
+    verb = VERBS.get(call.playbook)
+    if verb is None:
+        raise NotPlain(f"{call.playbook} is more than one call of a module")
+    if call.flags:
+        raise NotPlain(f"{' '.join(call.flags)}: an option of Ansible")
+    if call.typed:
+        raise NotPlain(f"-e {' '.join(call.typed)}: variables of Ansible")
+    login = login_of(call.inventory, call.variables.get("cluster"), os.environ)
+    defined = sorted({*verb.variables} & {*login.defined})
+    if defined:
+        raise NotPlain(f"the inventory sets {', '.join(defined)}")
+    if login.connection == "ssh":
+        importable()
+        from rankzero.host import control_folder
+
+        if not control_folder():
+            raise NotPlain("there is no folder for connections")
+    return login
+
+
+def _played(verb: Verb, login: Login, call: Call) -> Played:
     importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
     from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_result
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import LEFT
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import carrier
+    from rankzero.host import Host
 
     if not os.path.samefile(carrier.ROOT, os.path.join(collection(), "plugins")):
-        return None
-    spec = _spec(look.module)
-    options = options_of(look, login, given, spec)
-    request = carrier.Request(look.module, options, carrier.paths_in(options, spec))
-
-    def send(command: str, data: bytes) -> carrier.ShellAnswer:
-        return carrier.ShellAnswer(*_sent(login, command, data))
-
-    action = f"{COLLECTION}.{look.module}"
+        raise NotPlain("another copy of the collection is imported")
+    host = Host(login)
+    action = f"{COLLECTION}.{verb.module}"
     session = Session(os.environ)
+    session.of_hosts([login.name])
     try:
-        session.painter.begin_task(results.running(login.name, action, look.title))
-        answer = carrier.carry(request, login.python, send)
-    except OSError:
-        answer = None
+        session.painter.begin_task(results.running(login.name, action, verb.title))
+        try:
+            answer = verb.do(host, call)
+        except RankzeroError as error:
+            answer = {"failed": True, "msg": error.message, **error.partial}
+        if host.warnings.told:
+            answer = {**answer, "warnings": host.warnings.told}
+        result = printable_result(answer)
+        session.drain()
+        seconds = session.painter.end_task(login.name)
+        rows = results.warned(login.name, result)
+        if result.get("failed"):
+            rows += results.failed(login.name, action, verb.title, result)
+        else:
+            rows += results.done(login.name, action, verb.title, result, seconds)
+            rows += results.done(login.name, "ansible.builtin.debug", "", {"msg": verb.shows(result)}, None)
+        for row in rows:
+            session.add(row)
     except KeyboardInterrupt:
         session.close(LEFT)
         return Played(errors.INTERRUPTED, [])
-    session.painter.end_task(login.name)
-    if answer is not None:
-        result = printable_result(answer)
-        for row in results.rows_of_look(login.name, action, look.title, result):
-            session.add(row)
-        failed = bool(result.get("failed"))
-        # In the order of the callback that records a playbook's results.
-        recorded = json.loads(json.dumps(result, sort_keys=True))
-        played = Played(2 if failed else 0, [Record(login.name, action, "failed" if failed else "ok", recorded)])
-    session.close()
-    return played if answer is not None else None
+    finally:
+        session.close()
+    failed = bool(result.get("failed"))
+    # In the order of the callback that records a playbook's results.
+    recorded = json.loads(json.dumps(result, sort_keys=True))
+    return Played(2 if failed else 0, [Record(login.name, action, "failed" if failed else "ok", recorded)])
 
 
-def _spec(module: str) -> Mapping[str, Mapping[str, Any]]:
-    """The argument spec of a module."""
-    if module == "job_info":
-        from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import INFO_SPEC
-
-        return INFO_SPEC
-    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
-
-    return DIAGNOSIS_SPEC
-
-
-def options_of(look: Look, login: Login, given: Arguments, spec: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
-    """All options of the module, as Ansible would have checked and completed the arguments of the task."""
-    chosen: dict[str, Any] = {"path": given["logs"]} if "logs" in given else {}
-    chosen.update({option: given[name] for name, option in SELECTION.items() if name in given})
+def _selected(host: Host, given: Arguments) -> dict[str, Any]:
+    """The options that select a launch."""
+    chosen: dict[str, Any] = {option: given[name] for name, option in SELECTION.items() if name in given}
     if "generation" in chosen:
         chosen["generation"] = int(chosen["generation"])
-    if login.state_root is not None:
-        chosen["state_root"] = login.state_root
-    chosen.update(look.arguments(given))
-    defaults = {name: option.get("default") for name, option in spec.items() if name not in chosen}
-    return {**chosen, **defaults}
-
-
-def _control_folder() -> bool:
-    """Make the folder of the connections that are shared with playbooks."""
-    try:
-        os.makedirs(os.path.expanduser(_CONTROL), mode=0o700, exist_ok=True)
-    except OSError:
-        return False
-    return True
-
-
-def words_for(login: Login, command: str) -> list[str]:
-    """The program that runs a command in the shell of a login node, as Ansible's connection does."""
-    line = f"{login.shell} -c {shlex.quote(f'{command} && sleep 0')}"
-    if login.connection == "local":
-        return ["/bin/sh", "-c", line]
-    port = ["-o", f"Port={login.port}"] if login.port else []
-    user = ["-o", f'User="{login.user}"'] if login.user else []
-    name = hashlib.sha1(f"{login.address}-{login.port}-{login.user}".encode(), usedforsecurity=False).hexdigest()[:10]
-    control = ["-o", f'ControlPath="{os.path.expanduser(_CONTROL)}/{name}"']
-    return [*_SSH, *port, *_NO_PASSWORD, *user, *_TIMEOUT, *control, login.address, line]
-
-
-def _sent(login: Login, command: str, data: bytes) -> tuple[int, str, str]:
-    """Exit code, output and messages of a command. Raises OSError."""
-    folder = os.path.join(collection(), "playbooks") if login.connection == "local" else None
-    # The process that keeps an SSH connection open holds the messages open as well: they go to a file.
-    with tempfile.TemporaryFile() as messages:
-        with subprocess.Popen(
-            words_for(login, command), cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=messages
-        ) as process:
-            out, _none = process.communicate(data)
-        messages.seek(0)
-        return process.returncode, out.decode("utf-8", "replace"), messages.read().decode("utf-8", "replace")
+    root = host.login.state_root
+    return chosen if root is None else {**chosen, "state_root": root}
 
 
 @contextmanager

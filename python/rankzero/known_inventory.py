@@ -57,7 +57,7 @@ _OF_PLUGIN = re.compile(r"""(?<![\w-])plugin['"]?\s*:""")
 
 
 class NotPlain(Exception):
-    """Only a playbook can read this inventory. The message says why."""
+    """Only a playbook can do this. The message says why."""
 
 
 @dataclass(frozen=True)

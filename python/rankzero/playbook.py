@@ -145,7 +145,9 @@ def _unsafe(value: Any) -> str:
         return f"{{{', '.join(f'? {_quoted(str(name))} : {_unsafe(inner)}' for name, inner in value.items())}}}"
     if isinstance(value, (list, tuple)):
         return f"[{', '.join(map(_unsafe, value))}]"
-    return json.dumps(value)
+    text = json.dumps(value)
+    # For YAML, 1e-05 is a text: its numbers with an exponent have a point.
+    return text.replace("e", ".0e") if isinstance(value, float) and "." not in text else text
 
 
 def _quoted(text: str) -> str:

@@ -11,7 +11,9 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
+import re
 import shutil
+import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,7 +23,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
 from rankzero import command, errors
-from rankzero.direct import LOOKS, looked
+from rankzero.direct import VERBS, directly, why_not
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.options import parse
 from rankzero.playbook import Played
@@ -98,7 +100,7 @@ class Ways:
 
         self.noted.write_text("")
         with self._patch.context() as patch:
-            patch.setattr(command, "looked" if playbook else "play", other)
+            patch.setattr(command, "directly" if playbook else "play", other)
             code = command.main(list(words))
         shown = self._capfd.readouterr()
         return {"code": code, "out": shown.out, "err": shown.err, "asked": self.asked()}
@@ -227,28 +229,74 @@ def test_what_is_not_plain_is_left_to_a_playbook(ways: Ways, reason: str, monkey
     for name, value in given.get("environment", {}).items():
         monkeypatch.setenv(name, value)
     for _again in range(2):
-        assert looked(call_of(parse(["ls"]))) is None
+        assert directly(call_of(parse(["ls"]))) is None
     assert not ways.noted.exists()
 
 
-@pytest.mark.parametrize("words", ["ls -e limit=3", "run job.yml", "plan job.yml", "cancel gpt", "logs gpt"])
-def test_only_what_looks_goes_without_a_playbook(ways: Ways, words: str) -> None:
+#: What is typed -> why a playbook must do it.
+LEFT = {
+    "ls -e limit=3": "-e limit",
+    "run job.yml": "train is more than one call",
+    "plan job.yml": "plan is more than one call",
+    "cancel gpt": "cancel is more than one call of a module",
+    "attach gpt": "attach is more than one call",
+    "sweep job.yml -d": "sweep is more than one call",
+}
+
+
+@pytest.mark.parametrize("words", LEFT)
+def test_what_is_more_than_one_call_is_left_to_a_playbook_and_v_says_why(ways: Ways, words: str) -> None:
     ways.inventory(SITE)
-    assert looked(call_of(parse(words.split()))) is None
+    call = call_of(parse(words.split()))
+    assert directly(call) is None and LEFT[words] in why_not(call)
     assert not ways.noted.exists()
+
+
+def test_a_fetch_that_follows_is_left_to_a_playbook(ways: Ways) -> None:
+    ways.inventory(SITE)
+    assert directly(call_of(parse(["logs", "gpt", "-f"]))) is None
+    assert not ways.noted.exists()
+
+
+def test_logs_come_the_same_by_both_ways(ways: Ways) -> None:
+    """With the connection local; a playbook makes a folder for its task on the host, and names it in the request."""
+    ways.inventory(SITE)
+    ways.types("ls", playbook=False)
+    seen = []
+    for playbook in (False, True):
+        done = ways.types("logs", "gpt", "--merge", playbook=playbook)
+        asked = [re.sub(r'"folder": (null|"[^"]*")', "", call[2]) for call in done.pop("asked")]
+        brought = {str(path): path.read_text() for path in Path("runs").rglob("*") if path.is_file()}
+        assert any(CUDA_OOM in text for text in brought.values())
+        shutil.rmtree("runs")
+        seen.append((done, asked, brought))
+    assert seen[0] == seen[1]
+
+
+@pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"]])
+def test_nothing_of_ansible_is_imported(ways: Ways, words: list[str]) -> None:
+    ways.inventory(SITE)
+    ways.types("ls", playbook=False)  # its ansible-inventory, once
+    code = (
+        f"import sys; from rankzero.command import main; main({words!r}); "
+        "sys.exit(any(name.split('.')[0] == 'ansible' for name in sys.modules))"
+    )
+    environment = {**os.environ, "PYTHONPATH": str(ROOT / "python")}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_a_variable_of_the_inventory_that_the_playbook_reads_is_left_to_it(ways: Ways) -> None:
     ways.inventory(SITE)
     ways.inventory("limit: 3\n", "inventory/group_vars/all.yml")
-    assert looked(call_of(parse(["ls"]))) is None
+    assert directly(call_of(parse(["ls"]))) is None
     assert ways.types("why", "gpt", playbook=False)["code"] == errors.OK
 
 
 def test_an_unreachable_host_is_told_by_the_playbook(ways: Ways) -> None:
     ways.inventory({"slurm_login": {"hosts": {"login": {}}}})
     (ways.tools / "ssh").write_text("#!/bin/sh\nexit 255\n")
-    assert looked(call_of(parse(["ls"]))) is None
+    assert directly(call_of(parse(["ls"]))) is None
 
 
 def test_a_change_of_any_file_is_seen_and_no_other_value_is_kept(ways: Ways) -> None:
@@ -277,12 +325,12 @@ def test_what_others_could_have_written_is_not_believed(ways: Ways) -> None:
     assert login_of(["inventory"], None, os.environ).connection == "local"
 
 
-@pytest.mark.parametrize("playbook", LOOKS)
-def test_a_look_is_what_its_playbook_does(playbook: str) -> None:
-    """The variables that the playbook reads, and one task that asks, whose lines the next one shows."""
-    look = LOOKS[playbook]
-    assert sorted(look.variables) == sorted(PLAYBOOKS[playbook])
+@pytest.mark.parametrize("playbook", sorted(VERBS))
+def test_a_verb_is_what_its_playbook_does(playbook: str) -> None:
+    """The variables that the playbook reads, and one task that asks; the next one shows its lines."""
+    verb = VERBS[playbook]
+    assert sorted(verb.variables) == sorted(PLAYBOOKS[playbook])
     (play,) = load_yaml(f"playbooks/{playbook}.yml")
     asks, shows = play["tasks"]
-    assert asks["name"] == look.title and f"rankzero.slurm.{look.module}" in asks
-    assert shows["ansible.builtin.debug"] == {"msg": f"{{{{ {asks['register']}.lines }}}}"}
+    assert asks["name"] == verb.title and f"rankzero.slurm.{verb.module}" in asks
+    assert "ansible.builtin.debug" in shows

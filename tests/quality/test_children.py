@@ -36,7 +36,7 @@ WHOLE_ENVIRONMENT = {
     "plugins/module_utils/submit/start_step.py": "srun, with Slurm's variables only",
     "plugins/plugin_utils/actions/reconnect.py": "ssh, for Ansible's own connection",
     "plugins/plugin_utils/screen/terminal.py": "ps, and a command of the user's terminal",
-    "python/rankzero/direct.py": "ssh and the shell of this machine, as Ansible's connections start them",
+    "python/rankzero/host.py": "ssh and the shell of this machine, as Ansible's connections start them",
     "python/rankzero/playbook.py": "ansible-playbook, as a person starts it",
     "python/rankzero/sbatch/stand_in.py": "ranks, as a launcher starts them",
 }
@@ -62,7 +62,7 @@ BY_THEMSELVES = {
     "plugins/module_utils/submit/start_step.py": "a step that goes on",
     "plugins/plugin_utils/screen/terminal.py": "it is run as a program of its own",
     "plugins/plugin_utils/sources/git.py": "the beginning of a diff of any size",
-    "python/rankzero/direct.py": "ssh, whose messages a process keeps open that goes on",
+    "python/rankzero/host.py": "ssh, whose messages a process keeps open that goes on",
     "python/rankzero/playbook.py": "the user's terminal",
     "python/rankzero/sbatch/stand_in.py": "it lies on the cluster, with some files beside it",
     "python/rankzero/sbatch/recorder.py": "the beginning of what a sandbox answers",

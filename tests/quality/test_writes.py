@@ -45,7 +45,7 @@ WRITES_ITSELF = {
     "plugins/plugin_utils/sources/wheelhouse.py collect": "files for uv in a temporary folder of its own",
     "python/rankzero/both_ways.py _stand_ins": "a temporary folder of its own",
     "python/rankzero/command.py main": "/dev/null",
-    "python/rankzero/direct.py _control_folder": "Ansible's own folder of connections",
+    "python/rankzero/host.py control_folder": "Ansible's own folder of connections",
     "python/rankzero/known_inventory.py _keep": "the user's own cache, whose owner is checked",
     "python/rankzero/init.py _write": "new files of a project, which follow no link",
     "python/rankzero/sbatch/jail.py _file": "a root folder in memory",

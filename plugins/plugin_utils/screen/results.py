@@ -91,14 +91,6 @@ def warned(host: str, result: Parameters) -> list[Row]:
     return [Row(host, WARNING, text=str(warning)) for warning in given] if isinstance(given, Sequence) else []
 
 
-def rows_of_look(host: str, action: str, task: str, result: Parameters) -> list[Row]:
-    """The rows of a task that only looks, and of the next one, which shows its lines: where no playbook runs them."""
-    if result.get("failed"):
-        return [*warned(host, result), *failed(host, action, task, result)]
-    shown = done(host, "ansible.builtin.debug", "", {"msg": result.get("lines")}, None)
-    return [*warned(host, result), *done(host, action, task, result, None), *shown]
-
-
 def foretold(host: str, action: str, result: Parameters) -> list[Row]:
     """The row of a step that in check mode found something to build."""
     key = str((result.get("ref") or {}).get("key") or "")[:12]

@@ -104,7 +104,7 @@ def test_every_text_arrives_as_it_is(text: str, tmp_path: Path) -> None:
     import yaml
     from ansible.parsing.dataloader import DataLoader
 
-    given = {"text": text, "deep": {text: [text, {"a": text}, 1, None, True, 1.5]}}
+    given = {"text": text, "deep": {text: [text, {"a": text}, 1, None, True, 1.5, 1e-05, 2.5e-07, -1e16, 1e22]}}
     path = tmp_path / "variables.yml"
     path.write_text(Call("status", given).unsafe(), encoding="ascii")
     loaded = DataLoader().load_from_file(str(path))
