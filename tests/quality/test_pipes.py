@@ -122,6 +122,7 @@ HARMLESS = {
     ("plugin_utils/jobs/site_environment.py", "printf '%s"): "the names were read before",
     ("plugin_utils/jobs/site_environment.py", "read_names"): "its failure is written into the digest",
     ("lab/machine/sharing.py", "sshfs --help"): "no help: the option is not used",
+    ("signatures/compiled.py", "srun --help"): "words for people, which nobody runs",
 }
 #: A pipe in a shell's text. `||` and the alternatives of a `case` are none.
 PIPE = re.compile(r"(?<!\|)\|(?!\|)")
