@@ -5,9 +5,9 @@
 
 from __future__ import annotations
 
-import io
 import os
 import shlex
+import tempfile
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -40,10 +40,13 @@ class Logs(FetchLogs):
         return self._there.called(self.MODULE, {**self._arguments, **more}, self.SPEC)
 
     def _carry(self, archive: str, parts: Sequence[Part], place: Place) -> int:
-        code, content, messages = self._there.sent(f"cat -- {shlex.quote(archive)}")
-        if code != 0:
-            raise RankzeroError(f"the archive {archive} cannot be read: {messages.strip()}")
-        return unpack(io.BytesIO(content), parts, place)
+        # As large as the logs are.
+        with tempfile.TemporaryFile() as content:
+            code, _none, messages = self._there.sent(f"cat -- {shlex.quote(archive)}", into=content)
+            if code != 0:
+                raise RankzeroError(f"the archive {archive} cannot be read: {messages.strip()}")
+            content.seek(0)
+            return unpack(content, parts, place)
 
     def _discard(self, archive: str | None) -> None:
         if archive:

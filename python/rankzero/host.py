@@ -14,7 +14,7 @@ import subprocess
 import tempfile
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
@@ -31,8 +31,6 @@ _NO_PASSWORD = (
 )
 _TIMEOUT = ("-o", "ConnectTimeout=10")
 _CONTROL = "~/.ansible/cp"
-
-
 #: The exit code of ssh itself, when it could not reach the host or lost it.
 _UNREACHED = 255
 
@@ -76,8 +74,11 @@ class Host:
         code, out, err = self.sent(command, data)
         return carrier.ShellAnswer(code, out.decode("utf-8", "replace"), err)
 
-    def sent(self, command: str, data: bytes = b"") -> tuple[int, bytes, str]:
-        """Exit code, output and messages of a command. Raises NotPlain if it was not run, or not to its end."""
+    def sent(self, command: str, data: bytes = b"", into: IO[bytes] | None = None) -> tuple[int, bytes, str]:
+        """Exit code, output and messages of a command. `into`: takes the output, which may be large, in its place.
+
+        Raises NotPlain if it was not run, or not to its end.
+        """
         folder = os.path.join(collection(), "playbooks") if self.login.connection == "local" else None
         try:
             # The process that keeps an SSH connection open holds the messages open as well: they go to a file.
@@ -86,7 +87,7 @@ class Host:
                     words_for(self.login, command),
                     cwd=folder,
                     stdin=subprocess.PIPE,
-                    stdout=subprocess.PIPE,
+                    stdout=subprocess.PIPE if into is None else into,
                     stderr=messages,
                     # As Ansible's: Ctrl-C ends this command, and leaves what the module does there to its end.
                     start_new_session=True,
@@ -98,7 +99,7 @@ class Host:
             raise NotPlain(f"the host cannot be asked: {error}") from None
         if self.login.connection == "ssh" and process.returncode == _UNREACHED:
             raise NotPlain(f"the host cannot be reached: {err.strip()}")
-        return process.returncode, out, err
+        return process.returncode, out or b"", err
 
 
 def control_folder() -> bool:

@@ -15,6 +15,7 @@ import re
 import shutil
 import subprocess
 import sys
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -271,6 +272,22 @@ def test_logs_come_the_same_by_both_ways(ways: Ways) -> None:
         shutil.rmtree("runs")
         seen.append((done, asked, brought))
     assert seen[0] == seen[1]
+
+
+def test_large_logs_go_through_a_file(ways: Ways) -> None:
+    """Of all ranks they may be more than the memory of a laptop."""
+    ways.inventory(SITE)
+    content = os.urandom(24 << 20)
+    (ways.run.path / "logs" / "0" / "rank-0001.log").write_bytes(content)
+    ways.types("ls", playbook=False)
+    tracemalloc.start()
+    try:
+        assert ways.types("logs", "gpt", playbook=False)["code"] == errors.OK
+        _now, most = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    (kept,) = ways.project.glob("runs/**/rank-0001.log")
+    assert kept.stat().st_size == len(content) and most < len(content) // 2
 
 
 @pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"]])
