@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
@@ -125,24 +125,3 @@ def _exports(role: Role, shape: Topology, first_rank: int, inside: Entry | None)
         yield "RANKZERO_CONTAINER_FACTS", inside.facts
     if shape.starter.ranks:
         yield "RANKZERO_RANK_NAMES", " ".join(f"{name}={source}" for name, source in shape.starter.ranks.items())
-
-
-def role_lines(steps_of_roles: Sequence[RoleStep], roles: Mapping[str, Role]) -> list[str]:
-    """Return a line for each role, for people."""
-    lines: list[str] = []
-    own_images = len({step.container.image if step.container else "" for step in steps_of_roles}) > 1
-    for step in steps_of_roles:
-        shape, keys = step.topology, roles[step.name].keys
-        first = int(dict(step.exports)["RANKZERO_FIRST_RANK"])
-        logs = f"rank-{first:04d}.log"
-        if shape.world_size > 1:
-            logs += f" to rank-{first + shape.world_size - 1:04d}.log"
-        words = [f"role {step.name}: {shape.nodes} x {shape.ranks_per_node} by {shape.starter.shown}", logs]
-        words.append("decides" if not lines else f"on exit {keys.on_exit}")
-        if own_images:
-            words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
-        words += [f"on nodes of {steps_of_roles[0].name}"] if keys.share else []
-        words += [f"after {' and '.join(keys.after_ready)} ready"] if keys.after_ready else []
-        words += [f"ready by {keys.ready.way} {keys.ready.value}".strip()] if keys.ready else []
-        lines.append("; ".join(words))
-    return lines

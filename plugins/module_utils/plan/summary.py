@@ -13,7 +13,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import f
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import role_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_shown
@@ -32,7 +31,7 @@ def summary(plan: Plan) -> list[str]:
         ("success", _success(plan)),
     ]
     lines = [f"{plan.name} · key {short_key(plan.key)}", *(f"{title:<7} {text}" for title, text in parts)]
-    lines += role_lines(plan.roles, plan.spec.roles)
+    lines += _role_lines(plan)
     return lines + [f"warning: {text}" for text in (*parallelism.warnings(plan.spec), *program.warnings(plan.spec))]
 
 
@@ -61,6 +60,28 @@ def _program(spec: LaunchSpec) -> str:
     if spec.script is not None:
         return " ".join(["the script", shlex.join(spec.script_args)]).strip()[:_LONGEST]
     return (spec.shell or shlex.join(spec.command)).replace("\n", " ")[:_LONGEST]
+
+
+def _role_lines(plan: Plan) -> list[str]:
+    """A line for each role. What the deciding one runs is said before."""
+    lines: list[str] = []
+    own_images = len({step.container.image if step.container else "" for step in plan.roles}) > 1
+    for step in plan.roles:
+        shape, role = step.topology, plan.spec.roles[step.name]
+        first_rank = int(dict(step.exports)["RANKZERO_FIRST_RANK"])
+        logs = f"rank-{first_rank:04d}.log"
+        if shape.world_size > 1:
+            logs += f" to rank-{first_rank + shape.world_size - 1:04d}.log"
+        words = [f"runs {_program(role.spec)}"] if lines else []
+        words += [f"{shape.nodes} x {shape.ranks_per_node} by {shape.starter.shown}", logs]
+        words.append(f"on exit {role.keys.on_exit}" if lines else "decides")
+        if own_images:
+            words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
+        words += [f"on nodes of {plan.roles[0].name}"] if role.keys.share else []
+        words += [f"after {' and '.join(role.keys.after_ready)} ready"] if role.keys.after_ready else []
+        words += [f"ready by {role.keys.ready.way} {role.keys.ready.value}".strip()] if role.keys.ready else []
+        lines.append(f"role {step.name}: {'; '.join(words)}")
+    return lines
 
 
 def _place(plan: Plan) -> str:

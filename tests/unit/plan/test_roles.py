@@ -174,6 +174,15 @@ def test_each_role_has_its_own_step_environment_and_numbers() -> None:
     assert rollout.argv == ("serve", "--port", "{port}")
 
 
+def test_the_plan_shows_what_each_role_runs() -> None:
+    assert [line for line in summary(planned(JOB)) if line.startswith(("runs", "role"))] == [
+        "runs    train.py '{rollout.urls}'",
+        "role trainer: 4 x 4 by torchrun; rank-0000.log to rank-0015.log; decides; after rollout ready",
+        "role rollout: runs serve --port '{port}'; 2 x 3 by srun; rank-0016.log to rank-0021.log; on exit restart; "
+        "ready by http /health",
+    ]
+
+
 def test_a_job_without_roles_has_no_step_of_a_role() -> None:
     assert planned({"name": "job", "command": ["train.py"]}).roles == ()
     assert planned({"name": "job", "command": ["train.py"], "roles": {}}).roles == ()
