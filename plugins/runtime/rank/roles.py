@@ -221,6 +221,8 @@ def _judge(job: Job, role: Role) -> None:
         role.restarts += 1
         log_line(f"role {role.name} {what}: it starts again ({role.restarts} of {RESTARTS})")
         _stop_watching(role)
+        # Who starts later waits for it anew, and it has as long to be ready as the first time.
+        role.ready, role.ready_since = False, None
         _start(job, role)
     elif waited and policy != "restart":
         _fail(job, role, code or 70, f"{what} before it was ready")
