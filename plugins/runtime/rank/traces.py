@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 PREFIX = "/memfd:rankzero-trace-"
 # The largest dump, the groups of one of which the newest collective is kept, the collectives that are kept besides, the
 # longest text of one, and the seconds until it is there.
-MOST_BYTES, KEPT, RECENT, WIDTH, ANSWER_SECONDS = 4000000, 64, 32, 400, 2.0
+MOST_BYTES, KEPT, RECENT, WIDTH, ANSWER_SECONDS = 4000000, 64, 32, 400, 5.0
 # The most connections of a node that are named.
 CONNECTIONS = 32
 
