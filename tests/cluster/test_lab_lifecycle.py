@@ -19,6 +19,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import json_types, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, layout, record
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import library as library_of_a_lab
@@ -158,7 +159,7 @@ def ordinary() -> Iterator[tuple[list[str], Path]]:
 @pytest.fixture
 def library(open_place: Path) -> str:
     """The lab's code where an ordinary user can read it: the checkout may lie in a closed place."""
-    for module in (*library_of_a_lab.MODULES, library_of_a_lab, cluster):
+    for module in (*library_of_a_lab.MODULES, library_of_a_lab, cluster, json_types, text):
         target = open_place.joinpath(*module.__name__.split(".")).with_suffix(".py")
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copyfile(str(module.__file__), target)

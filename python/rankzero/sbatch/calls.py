@@ -9,7 +9,7 @@ import json
 import re
 import shlex
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,6 +26,7 @@ _IN_BRACKETS = re.compile(r"([A-Za-z0-9._-]*)\[([0-9,-]+)\]")
 _MOST_NODES = 65536
 #: A port: a variable named so, or what follows a node.
 _PORT_NAME, _PORT_OF_NODE = re.compile(r"\w*PORT"), re.compile(r"\b(?:NODE|ADDRESS)\d+:(\d{4,5})\b")
+_PLACE = re.compile(r"\b(?:NODE|ADDRESS)\d+\b")
 #: What only the launch has, and what only a submission by hand has: options of the two headers, and of the login.
 OF_ONE_WAY = re.compile(r"RANKZERO_.*|SLURM_(EXPORT_ENV|GET_USER_ENV|JOB_DEPENDENCY|OPEN_MODE)|MAIL|SHELL|SHLVL")
 #: Who the two are, in the lines about a difference.
@@ -155,6 +156,8 @@ def differences(by_hand: Iterable[Call], launched: Iterable[Call]) -> list[str]:
     found: dict[str, list[str]] = {}
     for who in sorted({*left, *right}):
         ours, theirs = left.get(who, []), right.get(who, [])
+        if _only_elsewhere(ours, theirs):
+            continue
         count = min(len(ours), len(theirs))
         lines = [line for pair in zip(ours, theirs) for line in _lines(*pair, secrets)]
         lines += [_only(BY_HAND, call, secrets) for call in ours[count:]]
@@ -162,6 +165,18 @@ def differences(by_hand: Iterable[Call], launched: Iterable[Call]) -> list[str]:
         for line in lines:
             found.setdefault(line, []).append(who)
     return [f"{_callers(callers)}: {line}" for line, callers in found.items()]
+
+
+def _only_elsewhere(ours: Sequence[Call], theirs: Sequence[Call]) -> bool:
+    """Whether several steps have run at once, of which Slurm has chosen on which node each one is."""
+
+    def changed_places(calls_of_way: Sequence[Call]) -> tuple[Counter[str], Counter[tuple[str, ...]]]:
+        texts = [repr(call) for call in calls_of_way]
+        return Counter(_PLACE.sub("NODE", text) for text in texts), Counter(
+            tuple(_PLACE.findall(text)) for text in texts
+        )
+
+    return len(ours) > 1 and changed_places(ours) == changed_places(theirs)
 
 
 def _by_caller(counted: Counter[Call]) -> dict[str, list[Call]]:

@@ -106,6 +106,21 @@ def test_the_nodes_of_a_job_have_the_same_words_in_both() -> None:
         assert any("MASTER_PORT: sbatch '23456'" in line for line in differences(*kept))
 
 
+def test_steps_at_once_may_change_their_places_and_one_alone_may_not() -> None:
+    def steps(*pairs: tuple[str, str]) -> list[str]:
+        return [
+            said(0, arguments=[word], folder="/w", SLURM_JOB_NODELIST="n[1-2]", SLURMD_NODENAME=node)
+            for word, node in pairs
+        ]
+
+    def differ(by_hand: list[str], launched: list[str]) -> list[str]:
+        return differences(calls(by_hand, {}), calls(launched, {}))
+
+    assert differ(steps(("a", "n1"), ("b", "n2")), steps(("a", "n2"), ("b", "n1"))) == []
+    assert differ(steps(("a", "n1")), steps(("a", "n2"))) != []
+    assert differ(steps(("a", "n1"), ("b", "n2")), steps(("a", "n2"), ("b", "n2"))) != []
+
+
 @pytest.mark.parametrize("word", ["x[0-999999999999]", "[-]", "a[,]b", "[1-", "n[3-1]", "[]"])
 def test_what_is_no_list_of_nodes_stays(word: str) -> None:
     (call,) = calls([said(0, arguments=[word], SLURM_JOB_NODELIST="n[1-2]")], {})
