@@ -178,8 +178,10 @@ def test_the_plan_shows_what_each_role_runs() -> None:
     assert [line for line in summary(planned(JOB)) if line.startswith(("runs", "role"))] == [
         "runs    train.py '{rollout.urls}'",
         "role trainer: 4 x 4 by torchrun; rank-0000.log to rank-0015.log; decides; after rollout ready",
-        "role rollout: runs serve --port '{port}'; 2 x 3 by srun; rank-0016.log to rank-0021.log; on exit restart; "
-        "ready by http /health",
+        (
+            "role rollout: runs serve --port '{port}'; 2 x 3 by srun; rank-0016.log to rank-0021.log; on exit restart; "
+            "ready by http /health"
+        ),
     ]
 
 
