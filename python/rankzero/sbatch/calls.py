@@ -63,20 +63,15 @@ def calls(texts: Iterable[str], names: Mapping[str, str], random: str = "", scri
     of further variables whose values are of one job. script: where it is given, so is a port that is not in this text.
     """
     noted = [json.loads(text) for text in texts]
-    common = {**names, **_places(noted)}
-    plain = [_replaced(call, common) for call in noted]
+    addresses = {call["environment"].get("SLURMD_NODENAME", ""): call.get("address", "") for call in noted}
+    plain = [_replaced(call, {**names, **_places(call, addresses)}) for call in noted]
     ports = _ports(plain, script) if script is not None else {}
     return sorted(_call(_replaced(call, ports), random) for call in plain)
 
 
-def _places(noted: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    """The names and addresses of a job's nodes -> what stands for them."""
-    nodes: list[str] = []
-    addresses: dict[str, str] = {}
-    for call in noted:
-        environment = call["environment"]
-        nodes = nodes or _expanded(environment.get("SLURM_JOB_NODELIST", "")).split(",")
-        addresses[environment.get("SLURMD_NODENAME", "")] = call.get("address", "")
+def _places(call: Mapping[str, Any], addresses: Mapping[str, str]) -> dict[str, str]:
+    """The names and addresses of the nodes of a call's job -> what stands for them. Requeued, a job may get others."""
+    nodes = _expanded(call["environment"].get("SLURM_JOB_NODELIST", "")).split(",")
     numbered = {name: number for number, name in enumerate(nodes) if name}
     places = {addresses[name]: f"ADDRESS{number}" for name, number in numbered.items() if addresses.get(name)}
     return places | {name: f"NODE{number}" for name, number in numbered.items()}

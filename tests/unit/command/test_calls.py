@@ -106,6 +106,14 @@ def test_the_nodes_of_a_job_have_the_same_words_in_both() -> None:
         assert any("MASTER_PORT: sbatch '23456'" in line for line in differences(*kept))
 
 
+def test_a_job_that_is_requeued_may_get_other_nodes() -> None:
+    def attempts(*nodes: str) -> list[str]:
+        places = [{"SLURM_JOB_NODELIST": node, "SLURMD_NODENAME": node} for node in nodes]
+        return [said(0, folder="/w", arguments=[str(number)], **place) for number, place in enumerate(places)]
+
+    assert differences(calls(attempts("n1", "n2"), {}), calls(attempts("n3", "n3"), {})) == []
+
+
 def test_steps_at_once_may_change_their_places_and_one_alone_may_not() -> None:
     def steps(*pairs: tuple[str, str]) -> list[str]:
         return [
