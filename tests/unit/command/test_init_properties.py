@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shutil
 import tempfile
 from pathlib import Path
 
@@ -134,8 +135,13 @@ def test_no_value_of_a_secret_is_written_or_printed(line: str, program: str) -> 
 
 @pytest.mark.parametrize("name", sorted(path.stem for path in CORPUS.glob("*.sbatch")))
 def test_shape_that_sbatch_takes_is_a_job_that_plan_takes(name: str, tmp_path: Path) -> None:
-    """The scripts of tests/cluster/test_script_jobs.py. One of them is no script: it is submitted with --wrap."""
-    script = CORPUS / f"{name}.sbatch"
+    """The scripts of tests/cluster/test_script_jobs.py. One of them is no script: it is submitted with --wrap.
+
+    Each lies alone with its programs: the sandbox copies the folder of a script twice.
+    """
+    shutil.copytree(CORPUS, tmp_path, dirs_exist_ok=True, ignore=shutil.ignore_patterns("*.sbatch"))
+    script = tmp_path / f"{name}.sbatch"
+    shutil.copy(CORPUS / script.name, script)
     if not script.read_text(encoding="utf-8").startswith("#!"):
         with pytest.raises(RankzeroError, match="line 1"):
             converted(str(script), str(tmp_path / "jobs"))

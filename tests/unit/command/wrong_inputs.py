@@ -36,11 +36,6 @@ def line(text: str, *facts: str) -> Wrong:
     return Wrong(PLAN, facts, HEAD + text + "\n")
 
 
-def whole(text: str, *facts: str) -> Wrong:
-    """A wrong job file."""
-    return Wrong(PLAN, facts, text)
-
-
 def asked(typed: str, *facts: str) -> Wrong:
     """A command line that is well formed, and asks for what cannot be."""
     return Wrong(typed, facts, HEAD)
@@ -78,44 +73,16 @@ WRONG = [
     words(f"{RUN} -s command=[train.py,--lr]", "--set command=[train.py,--lr]", "quote", '["train.py", "--lr"]'),
     words(f"{RUN} -s nodes", "--set nodes", "KEY=VALUE"),
     words("ls -- --lr", "arguments of a program", "--"),
-    # The job file.
+    # The job file: tests/unit/jobs/test_wrong_inputs.py has the table. These show the way of an answer to the screen.
     line("nodes: 4", "jobs/tiny.yml:3", "nodes: unknown key", "resources: {nodes: 4}"),
-    line("time: 01:00:00", "jobs/tiny.yml:3", "time: unknown key", 'resources: {time: "01:00:00"}'),
-    line("resources: {gpus: 8}", "resources.gpus: unknown key", "resources.gpus_per_node"),
-    line("launcher: {nproc_per_node: 8}", "launcher.nproc_per_node", "launcher.ranks_per_node"),
-    line("resources: {mem: 64G}", "resources.mem: unknown key", "resources.memory"),
-    line("resources: {ntasks_per_node: 8}", "resources.ntasks_per_node", "launcher.ranks_per_node"),
-    line("image: a.sqsh", "image: unknown key", "container: {image: a.sqsh}"),
-    line("resorces: {nodes: 2}", "resorces: unknown key", "did you mean resources?"),
-    line("resources: {gpus_per_node: 'h100:8'}", "gpus_per_node", "'h100:8'", "gpu_type: h100, gpus_per_node: 8"),
-    line("resources: {time: 2h}", "resources.time", "'2h'", "04:00:00"),
-    line("resources: {memory: lots}", "resources.memory", "'lots'", "64G"),
-    line("launcher: torchrun", "launcher:", "'torchrun'", "write {kind: torchrun}"),
-    line("env: {MASTER_ADDR: node01}", "env.MASTER_ADDR", "may not be set"),
-    line("artifact: {path: r.json, require: loss}", "artifact.require", "'loss'", "map"),
-    line(
-        "container: {runtime: apptainer, image: 'docker://pytorch/pytorch'}",
-        "container.image",
-        "'docker://pytorch/pytorch'",
-        "absolute path",
-        "container.build.reference",
-    ),
-    line("after: [nosuch.yml]", "after", "there is no", "nosuch.yml", "job files"),
     line("code: {src: .}", "code.src", "train.py", "../train.py", "src: .."),
-    line("notify: [{url: 'https://hooks.example/T0/secret', on: [end]}]", "notify", "url_file", "url_env"),
-    line("environment: {mode: poetry}", "environment.mode", "'poetry'", "venv, sealed"),
-    whole("name: tiny\ncommand: python train.py\n", "jobs/tiny.yml:2", "command:", "[python, train.py]"),
-    whole("name: tiny\ncommand: [trian.py]\ncode: {src: ..}\n", "trian.py", "did you mean train.py?"),
-    whole("", "`name` and `command`", "empty"),
-    whole(HEAD + "\tresources: 1\n", "jobs/tiny.yml:3", "indent with spaces"),
+    Wrong(PLAN, ("jobs/tiny.yml:3", "indent with spaces"), HEAD + "\tresources: 1\n"),
     # What is asked for.
     asked("run jobs", "jobs", "is a folder", "tiny.yml", "reconcile"),
     asked("run jobs/tinny.yml", "jobs/tinny.yml", "did you mean jobs/tiny.yml?"),
-    asked("plan /etc/passwd", "/etc/passwd", "`name` and `command`", "not text"),
     asked(f"{PLAN} -c alhpa", "cluster", "'alhpa'", "did you mean alpha?"),
     asked("why tinny", "tinny", "did you mean tiny?"),
     asked("reconcile jobs/tiny.yml", "jobs/tiny.yml", "folder"),
     asked(f"{PLAN} -e nodse=4", "nodse", "did you mean nodes?"),
-    asked(f"{PLAN} -n many", "resources.nodes", "'many'", "whole number"),
     asked(f"{PLAN} -s resource.nodes=4", "resource.nodes", "did you mean resources.nodes?"),
 ]
