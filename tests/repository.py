@@ -28,6 +28,14 @@ CACHE = ROOT / ".cache"
 BIN = Path(sys.executable).parent
 
 
+def _playbook(argv: list[str], cwd: Path, env: Mapping[str, str], timeout: float) -> subprocess.CompletedProcess[str]:
+    """ansible-playbook, without its imports where that is the same."""
+    from tests import warm_playbooks
+
+    code, output = warm_playbooks.run([warm_playbooks.PROGRAM, *argv[1:]], cwd, env, timeout)
+    return subprocess.CompletedProcess(argv, code, output)
+
+
 def run(
     *command: str | Path,
     cwd: Path = ROOT,
@@ -40,17 +48,22 @@ def run(
     `env` is added to the caller's environment. stdout and stderr come together, in `stdout`.
     """
     argv = [str(part) for part in command]
-    completed = subprocess.run(
-        argv,
-        cwd=cwd,
-        env={**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **(env or {})},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-        text=True,
-        errors="replace",
-        timeout=timeout,
-        check=False,
+    settings = {**os.environ, "PATH": f"{BIN}{os.pathsep}{os.environ['PATH']}", **(env or {})}
+    completed = (
+        _playbook(argv, cwd, settings, timeout)
+        if argv[0] == "ansible-playbook"
+        else subprocess.run(
+            argv,
+            cwd=cwd,
+            env=settings,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+            timeout=timeout,
+            check=False,
+        )
     )
     if check and completed.returncode != 0:
         report = f"{shlex.join(argv)}\nended with {completed.returncode} in {cwd}:\n\n{completed.stdout}"

@@ -4,15 +4,15 @@
 """Starts of ansible-playbook without its imports, which take half of a short playbook's time.
 
 The tests start it hundreds of times. A process that has imported ansible-core (warm_server.py) forks into each of them.
-Nothing of the collection is imported before: each playbook finds and loads it as ever. Where the imports could depend
-on what differs between two starts (the environment, an ansible.cfg), and with RANKZERO_TEST_COLD=1, the program itself
-is started. So it is where the tests use a terminal, `make`, the command `rankzero`, molecule or the examples.
+Nothing of the collection is imported before: each playbook finds and loads it as ever. The imports may depend on the
+environment: each has a process of its own, from the second start with it on. Beside an ansible.cfg, and with
+RANKZERO_TEST_COLD=1, the program itself is started. So it is where the tests use a terminal, `make`, molecule or the
+examples.
 """
 
 from __future__ import annotations
 
 import contextlib
-import functools
 import json
 import os
 import socket
@@ -23,12 +23,16 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO
 
-from tests.repository import ROOT
+from tests.repository import BIN, ROOT
 
 #: Variables (how their names begin) that no import of ansible-core reads, but only what a playbook starts or loads.
 READ_LATER = ("RANKZERO_", "PYTEST_CURRENT_TEST", "PATH", "XDG_CACHE_HOME", "HF_", "PIP_", "UV_")
 #: With this variable, the program itself is started.
 COLD = "RANKZERO_TEST_COLD"
+PROGRAM = str(BIN / "ansible-playbook")
+#: A server takes 60 MB, and as long as two starts.
+MOST_SERVERS = 4
+Settings = tuple[tuple[str, str], ...]
 
 
 class WarmPlaybook:
@@ -71,10 +75,9 @@ def start(argv: Sequence[str], cwd: Path, env: Mapping[str, str]) -> WarmPlayboo
     """ansible-playbook, with its output as text in `stdout`. A process group of its own, so that a signal reaches all
     of it and nothing else, as Ctrl-C in a terminal.
     """
-    same = _settings(env) == _settings(os.environ) and not (Path(cwd) / "ansible.cfg").exists()
-    if same and Path(argv[0]).name == "ansible-playbook" and COLD not in env:
-        server, known = _server()
-        if known == _settings(env):
+    if argv[0] == PROGRAM and COLD not in env and not (Path(cwd) / "ansible.cfg").exists():
+        server = _server_with(_settings(env))
+        if server:
             return WarmPlaybook(server, argv, cwd, env)
     return subprocess.Popen(
         argv,
@@ -106,27 +109,40 @@ def lives(pid: int | str) -> bool:
         return False
 
 
-def _settings(env: Mapping[str, str]) -> dict[str, str]:
+def _settings(env: Mapping[str, str]) -> Settings:
     """The environment as far as an import may depend on it."""
-    return {name: value for name, value in env.items() if not name.startswith(READ_LATER)}
+    return tuple(sorted((name, value) for name, value in env.items() if not name.startswith(READ_LATER)))
 
 
-@functools.cache
-def _server() -> tuple[socket.socket, dict[str, str]]:
-    """The server of this process, which ends with it, and the environment in which it has imported ansible-core."""
+#: What most playbooks of this process are started with.
+OWN = _settings(os.environ)
+_seen: set[Settings] = set()
+_servers: dict[Settings, socket.socket] = {}
+
+
+def _server_with(settings: Settings) -> socket.socket | None:
+    """A server with this environment; None where it is asked for the first time, or where there are too many."""
+    again = settings in _seen or settings == OWN
+    _seen.add(settings)
+    if again and settings not in _servers and len(_servers) < MOST_SERVERS:
+        _servers[settings] = _server(settings)
+    return _servers.get(settings)
+
+
+def _server(settings: Settings) -> socket.socket:
+    """The server that imports ansible-core in this environment. It ends with this process."""
     ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     # The request must come whole: one packet, and room for a large environment.
     with contextlib.suppress(OSError):
         ours.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, 1 << 20)
-    settings = _settings(os.environ)
     with theirs:
         subprocess.Popen(
             [sys.executable, str(ROOT / "tests" / "warm_server.py"), str(theirs.fileno())],
             pass_fds=[theirs.fileno()],
             cwd="/",
-            env=settings,
+            env=dict(settings),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             start_new_session=True,
         )
-    return ours, settings
+    return ours

@@ -40,12 +40,24 @@ def test_it_sees_and_says_what_the_program_does(tmp_path: Path) -> None:
     env = {**os.environ, "RANKZERO_NOTE": "two words"}
     warm = warm_playbooks.start(argv, tmp_path, env)
     assert isinstance(warm, warm_playbooks.WarmPlaybook)
-    cold = warm_playbooks.start(argv, tmp_path, {**env, "ANSIBLE_NOCOLOR": "true"})
-    assert isinstance(cold, subprocess.Popen), "its settings are others"
+    cold = warm_playbooks.start(argv, tmp_path, {**env, warm_playbooks.COLD: "1"})
+    assert isinstance(cold, subprocess.Popen)
     outputs = [process.stdout.read() for process in (warm, cold) if process.stdout]
     assert (warm.wait(SECONDS), cold.wait(SECONDS)) == (2, 2), outputs
     assert "RANKZERO_NOTE=two words" in outputs[0] and f'"{tmp_path}' in outputs[0]
-    assert outputs[0] == outputs[1].replace("ANSIBLE_NOCOLOR=true", f"ANSIBLE_NOCOLOR={env['ANSIBLE_NOCOLOR']}")
+    assert outputs[0] == outputs[1].replace(f"{warm_playbooks.COLD}=1\\n", "")
+
+
+def test_each_environment_has_its_own_imports(tmp_path: Path) -> None:
+    """ansible-core reads its settings when it is imported. What is asked for once is not worth a process."""
+    env = {**os.environ, "ANSIBLE_NOCOLOR": "", "ANSIBLE_FORCE_COLOR": "1"}
+    argv = book(tmp_path, TASKS[:1])
+    plain = warm_playbooks.run(argv, tmp_path, os.environ)
+    first, second = (warm_playbooks.start(argv, tmp_path, env) for _time in range(2))
+    outputs = [process.stdout.read() for process in (first, second) if process.stdout]
+    assert (first.wait(SECONDS), second.wait(SECONDS), plain[0]) == (0, 0, 0)
+    assert isinstance(first, subprocess.Popen) and isinstance(second, warm_playbooks.WarmPlaybook)
+    assert outputs[0] == outputs[1] and "\x1b[" in outputs[1] and "\x1b[" not in plain[1]
 
 
 def test_settings_of_the_folder_count(tmp_path: Path) -> None:
@@ -64,7 +76,7 @@ def test_a_signal_ends_it_as_it_ends_the_program(tmp_path: Path, number: signal.
         tmp_path, [{"command": {"argv": ["sh", "-c", f"touch begun; exec sleep {SECONDS}"], "chdir": str(tmp_path)}}]
     )
     ends = []
-    for env in (dict(os.environ), {**os.environ, "ANSIBLE_NOCOLOR": "true"}):
+    for env in (dict(os.environ), {**os.environ, warm_playbooks.COLD: "1"}):
         process = warm_playbooks.start(argv, tmp_path, env)
         assert process.stdout
         while not begun.exists():
