@@ -68,7 +68,7 @@ _REFUSED = {
     "the set-up failed": (
         "a line of the set-up failed, so no rank was started",
         (
-            "Correct the line in `setup.commands`, or end it with `|| true` if it may fail. What it printed is in the "
+            "Correct the line of `setup`, or end it with `|| true` if it may fail. What it printed is in the "
             "job's log. An environment that a line activates is better named in `environment.path`."
         ),
     ),

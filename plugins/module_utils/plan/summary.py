@@ -127,6 +127,8 @@ def _surroundings(plan: Plan) -> str:
     setup = plan.spec.setup
     parts += [f"modules {' '.join(setup.modules)}"] if setup.modules else []
     parts += [f"{_count(len(setup.commands), 'command')} of setup"] if setup.commands else []
+    around = (("before", setup.before_ranks), ("after", setup.after_ranks))
+    parts += [f"{_count(len(lines), 'line')} {when} the ranks on each node" for when, lines in around if lines]
     return ", ".join(parts)
 
 

@@ -379,6 +379,7 @@ def attempt_of(document: JsonObject | None) -> JsonObject | None:
         and isinstance(document.get("artifact") or {}, dict)
         and isinstance(document.get("nodes") or [], list)
         and isinstance(document.get("unfit_nodes") or {}, dict)
+        and isinstance(document.get("after_ranks") or "", str)
         and isinstance(document.get("trackers") or [], list)
         and state_files.is_count(document.get("world_size") or 0)
     )

@@ -52,8 +52,8 @@ class Outcome(TypedDict, total=False):
     """The outcome of an attempt (outcome.json).
 
     `time` is its end and `started` its beginning, in epoch seconds. `role`: the one that has ended the launch, where it
-    is not the one that decides. `unfit_nodes`: node -> reason. `trackers`: where
-    the launch is found in its trackers.
+    is not the one that decides. `after_ranks`: what went wrong on the nodes after the ranks. `unfit_nodes`: node ->
+    reason. `trackers`: where the launch is found in its trackers.
     """
 
     attempt: int
@@ -66,6 +66,7 @@ class Outcome(TypedDict, total=False):
     started: float | None
     artifact: dict[str, Any] | None
     role: str
+    after_ranks: str
     unfit_nodes: dict[str, str] | None
     nodes: list[str] | None
     world_size: int | None

@@ -75,6 +75,7 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
     if (result.get("outcome") or {}).get("together") is False:
         rows.append(("together", APART))
+    rows.append(("after", after_ranks(result)))
     if fetched.dest:
         with one_alone(lambda why: rows.append(("log", why))):
             rows += evidence(fetched.dest)
@@ -100,6 +101,11 @@ def card(launch: Parameters, result: Parameters, logs: Parameters, why: Paramete
     lines = [f"{launch.get('name')} {standing_of(result)}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return [printable(line) for line in lines]
+
+
+def after_ranks(result: Parameters) -> str:
+    """What went wrong on the nodes after the ranks had ended; empty if nothing did."""
+    return printable(str((result.get("outcome") or {}).get("after_ranks") or ""), 400)
 
 
 def tracker_lines(result: Parameters) -> list[str]:

@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
+    after_ranks,
     hours_of,
     last_words,
     shown_value,
@@ -57,6 +58,7 @@ def report(
     rows += [Row(host, WARNING, text=line) for line in _unfit_lines(_unfit(result))]
     if (result.get("outcome") or {}).get("together") is False:
         rows.append(Row(host, WARNING, text=f"together: {APART}"))
+    rows += [Row(host, WARNING, text=f"after the ranks: {after_ranks(result)}")] if after_ranks(result) else []
     rows += [Row(host, NOTE, text=line) for line in tracker_lines(result)]
     rows += [Row(host, NOTE, text=str(line)) for line in launch.get("explain") or []]
     end = f"logs {_here(fetched.dest)}" if fetched.dest else ""

@@ -341,6 +341,7 @@ def finish(arguments: argparse.Namespace | SimpleNamespace) -> int:
         "artifact": report,
         "success": success,
         "message": message,
+        **({"after_ranks": after} if (after := getattr(arguments, "after_ranks", "")) else {}),
         **({"role": role} if role and not success else {}),
         "unfit_nodes": unfit_nodes(arguments.run_dir, arguments.attempt),
         # True, false, or null where it is not known.

@@ -36,6 +36,7 @@ def write(job: Job, ended_by: str, exit_code: int, message: str, file: str = "ou
         # After the last word the script is to end soon.
         guard=os.getpid() if file == "outcome.json" else 0,
         env=job.env,
+        after_ranks=job.after_ranks,
         role=job.failed_role.name if job.failed_role and ended_by == PROGRAM else "",
     )
     code = int(outcome.finish(arguments))

@@ -15,6 +15,8 @@ PROGRAM, ARTIFACT, SIGNAL, SETUP, REQUEUE, RESTART = "program", "artifact", "sig
 NAMED_BY_SLURM = "srun"
 # RANKZERO_LAUNCHER where a script starts whatever it wants.
 SCRIPT = "script"
+# Lines that each node runs before the ranks, and after them.
+BEFORE, AFTER = "before_ranks", "after_ranks"
 
 
 class Ended(Exception):
@@ -38,12 +40,15 @@ class Signals:
 
 @dataclass(eq=False)
 class Step:
-    """The ranks' step, or another step that is waited for in its place: its process and the moments to come."""
+    """The ranks' step, or another step that is waited for in its place: its process and the moments to come. `grace`:
+    seconds between a TERM and a KILL; 0 for the ranks', to which Slurm gives as long as the site wants.
+    """
 
     ended_by: str = ""
     exit_code: int = 0
     message: str = ""
     process: int = 0
+    grace: float = 0.0
     term_at: float | None = None
     kill_at: float | None = None
 
@@ -155,6 +160,9 @@ class Job:
     failed_why: str = ""
     failed_with: int = 0
     ends: Ends = field(default_factory=Ends)
+    # BEFORE and AFTER -> seconds, and the lines for each node. What went wrong after the ranks.
+    node_lines: dict[str, tuple[int, list[str]]] = field(default_factory=dict)
+    after_ranks: str = ""
     preflight: Preflight = field(default_factory=Preflight)
     copies: Copies = field(default_factory=Copies)
     held: list[Held] = field(default_factory=list)

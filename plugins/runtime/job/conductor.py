@@ -37,6 +37,8 @@ def do(job: Job, words: list[str]) -> None:
         from rank import roles
 
         roles.register(job, given)
+    elif name == "node_lines":
+        job.node_lines[given[0]] = (int(given[1]), given[2:])
     elif name == "end":
         from end import finish
 

@@ -46,6 +46,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
         if attempt.HOSTFILE in " ".join(words) and not job.roles:
             hosts = attempt.list_hosts(job, job.nodes, job.number("RANKZERO_RANKS_PER_NODE"))
             job.export("RANKZERO_HOSTFILE", hosts)
+        if job.node_lines:
+            from job import line_steps
+
+            line_steps.before(job)
         collectors = collect_steps.begin(job)
         step.run(job, words)
         collect_steps.finish(job, collectors)
@@ -66,4 +70,6 @@ def launch(job: Job, words: Sequence[str]) -> None:
         from rank import script, step_outputs
 
         step_outputs.copy_outputs(job, script.folder(job))
+    if job.node_lines:
+        line_steps.after(job)
     traps.no_more()

@@ -13,7 +13,7 @@ from types import ModuleType
 from artifact import verdict
 from core import processes, slurm, traps
 from core.log import log_line, time_of_day
-from core.state import ARTIFACT, PROGRAM, SIGNAL, Ends, Job, Step
+from core.state import AFTER, ARTIFACT, PROGRAM, SETUP, SIGNAL, Ends, Job, Step
 from rank import task_ends
 
 # How long the ranks have: after TERM once their artifact is proven (srun cannot forward KILL), after a cancellation
@@ -43,11 +43,14 @@ def act_on_signals(job: Job) -> None:
         if step.ended_by != ARTIFACT:
             step.ended_by = SIGNAL
         # Where Slurm ends the job, it signals every process of a batch script: a trap of the script would run twice.
-        if not job.is_script:
+        if step.grace or not job.is_script:
             processes.send_signal(step.process)
         elif slurm.field(slurm.show_job(job), "JobState") == "RUNNING":
             _tell_script(job, signal.SIGTERM)
-    if signals.cancelled and step.ended_by == PROGRAM:
+        if step.grace:
+            # The verdict waits for it, and Slurm kills this script soon after its signal.
+            step.kill_at = processes.after(step.grace)
+    if signals.cancelled and step.ended_by in (PROGRAM, SETUP):
         step.ended_by, step.message = SIGNAL, "cancelled"
         step.term_at = processes.after(AFTER_CANCEL)
     if signals.early_due and step.ended_by == PROGRAM and step.process:
@@ -90,7 +93,7 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
         if processes.due(step.term_at):
             processes.send_signal(step.process)
             step.term_at = None
-            step.kill_at = step.kill_at or processes.after(AFTER_TERM)
+            step.kill_at = step.kill_at or processes.after(step.grace or AFTER_TERM)
         if processes.due(step.kill_at):
             processes.kill(step.process)
             if not processes.wait(step.process, 10):
@@ -102,18 +105,19 @@ def wait_for_end(job: Job, every: float = 0.0) -> int:
 
 def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False, errors: str = "") -> int:
     """The exit code of a step that may take so long, waited for in the place of the ranks' step. `quiet`: its output is
-    dropped; `errors`: the file that takes its standard error.
+    dropped; `errors`: the file that takes its standard error. It is told first where it has a `grace`.
     """
     act_on_signals(job)
     job.ends = Ends()
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
     error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if errors else output
     job.step.process = processes.start(words, job.env, stdout=output, stderr=error)
+    until = processes.after(seconds)
     for descriptor in {number for number in (output, error) if number is not None}:
         os.close(descriptor)
-    job.step.kill_at = processes.after(seconds)
+    job.step.term_at, job.step.kill_at = (until, None) if job.step.grace else (None, until)
     code = wait_for_end(job)
-    job.step.kill_at, job.step.process = None, 0
+    job.step.term_at, job.step.kill_at, job.step.process = None, None, 0
     return code
 
 
@@ -138,7 +142,8 @@ def run(job: Job, words: Sequence[str]) -> None:
         while not signals.terminated and not processes.due(until):
             processes.pause(POLL_SECONDS)
     act_on_signals(job)
-    if not job.get("RANKZERO_SPARES") or step.ended_by != PROGRAM or step.exit_code == 0:
+    starts_again = job.get("RANKZERO_SPARES") and step.ended_by == PROGRAM and step.exit_code != 0
+    if not starts_again and AFTER not in job.node_lines:
         traps.no_more()
     processes.send_signal(watcher)
 

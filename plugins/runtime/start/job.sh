@@ -87,6 +87,7 @@ rankzero_install() { rankzero_ask install "$@"; }
 rankzero_install_inside() { rankzero_ask install_inside "$@"; }
 rankzero_preflight() { rankzero_ask preflight "$@"; }
 rankzero_container_proof() { rankzero_ask container_proof "$@"; }
+rankzero_node_lines() { rankzero_ask node_lines "$@"; }
 rankzero_role() { rankzero_ask role "$@"; }
 rankzero_end() { rankzero_ask end "$@"; }
 rankzero_launch() {

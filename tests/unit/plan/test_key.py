@@ -117,6 +117,9 @@ OTHER: dict[str, Any] = {
     "launcher.wait": 60,
     "setup.modules": ["cuda"],
     "setup.commands": ["true"],
+    "setup.before_ranks": ["true"],
+    "setup.after_ranks": ["true"],
+    "setup.budget": 60,
     "code.src": "..",
     "code.exclude": ["*.ipynb"],
     "code.include": ["jobs/"],
@@ -247,6 +250,8 @@ IN_KEY = {
     "parallelism.micro_batch",
     "setup.modules",
     "setup.commands",
+    "setup.before_ranks",
+    "setup.after_ranks",
     "environment.mode",
     # What the program sees of the nodes and of its image.
     "container.runtime",

@@ -134,3 +134,25 @@ class Setup:
         example=["ulimit -l unlimited"],
         instead_of=("get-user-env",),
     )
+    before_ranks: tuple[str, ...] = option(
+        t.listed(t.text()),
+        "Shell lines to run once on each node before its ranks start, outside of their container: to stage in. With "
+        "`roles`, before any of them. A line that fails ends the job before its ranks, unless it ends in `|| true`. "
+        "What a line exports, the lines after it have, and the ranks do not.",
+        (),
+        example=['cp "$RANKZERO_CODE"/data/*.tar /local'],
+    )
+    after_ranks: tuple[str, ...] = option(
+        t.listed(t.text()),
+        "Shell lines to run once on each node after the last rank has ended, also with a failure, and before the "
+        "artifact is checked: to copy out. A line that fails is a warning on the card. They do not run where Slurm "
+        "ends the job.",
+        (),
+        example=['cp -r /local/checkpoints "$RANKZERO_RUN_DIR"/work'],
+    )
+    budget: int = option(
+        t.integer(1, 86400),
+        "Time limit in seconds for `before_ranks`, and for `after_ranks`.",
+        600,
+        key=False,
+    )
