@@ -76,6 +76,10 @@ def rows_of(lab: str, came: Came) -> list[Row]:
     rows: list[Row] = []
     for kind in dict.fromkeys(launch.kind for launch in came.launched):
         of = [launch for launch in came.launched if launch.kind == kind]
+        names = {launch.case.name for launch in of}
+        late, alive, left, unhealed = (
+            [text for text in told if text.partition(":")[0] in names] for told in _wrong(came)
+        )
         rows.append(
             Row(
                 lab,
@@ -88,13 +92,13 @@ def rows_of(lab: str, came: Came) -> list[Row]:
                 [f"{launch.case.name}: {word}" for launch in of for word in [launch.doubled()] if word],
                 [] if rows else came.helped,
                 [] if rows else came.broken,
-                0 if rows else len(came.waits),
-                [] if rows else came.late,
-                [text for text in came.alive for launch in of if text.startswith(f"{launch.case.name}:")],
+                sum(wait.name in names for wait in came.waits),
+                late,
+                alive,
                 *_shapes(of),
                 0.0 if rows else round(came.seconds, 1),
-                [text for text in came.left for launch in of if text.startswith(f"{launch.case.name}:")],
-                [text for text in came.unhealed for launch in of if text.startswith(f"{launch.case.name}:")],
+                left,
+                unhealed,
                 dict(Counter(launch.shape for launch in of)),
                 {shape: count for (name, shape), count in came.met.items() if name == kind},
             )
@@ -152,7 +156,7 @@ def run_at_random(
         rows += new
         write(out / label, rows)
         for launch in came.launched:
-            slow = any(text.startswith(f"{launch.case.name}:") for text in _wrong(came))
+            slow = any(text.startswith(f"{launch.case.name}:") for told in _wrong(came) for text in told)
             if slow or launch.lost or launch.doubled():
                 keep(ground, launch, out / label)
         _tell(label, came, new)
@@ -161,8 +165,9 @@ def run_at_random(
     return rows
 
 
-def _wrong(came: Came) -> list[str]:
-    return [*came.late, *came.alive, *came.left, *came.unhealed]
+def _wrong(came: Came) -> tuple[list[str], list[str], list[str], list[str]]:
+    """Each text begins with the name of its launch."""
+    return came.late, came.alive, came.left, came.unhealed
 
 
 def write(folder: Path, rows: Sequence[Row]) -> None:

@@ -218,44 +218,43 @@ class Storm:
     # --- launches, and the faults of single launches
 
     def _launch(self, came: Came) -> None:
-        """Run every launch once by module, except those of playbooks. A module to be killed is given the time."""
+        """Run by module every launch that no playbook makes. A second launcher, and a module that is to be killed (it
+        is given the time), are also run where a playbook makes the launch and waits for it.
+        """
         hits: dict[int, Injection] = {}
         for injection in came.batch.injections:
             hits.update({number: half for half in injection.single for number in half.launches})
-        entries: list[dict[str, Any]] = []
-        twice: list[dict[str, Any]] = []
-        whose: list[int] = []
+        entries: dict[int, dict[str, Any]] = {}
+        twice: dict[int, dict[str, Any]] = {}
         for number, job in enumerate(came.batch.jobs):
             hit = hits.get(number)
             hits_it = KINDS[hit.kind].hits if hit else None
-            if job.waited or hits_it is Hits.PLAYBOOK:
-                continue
             entry: dict[str, Any] = {"request": came.launched[number].case.request, "after": job.start}
             if hit and hit.kind == MODULE:
                 entry["kill"] = hit.at * self.usual * 1.1
             elif hit and hits_it is Hits.TWICE:
-                second = {**entry, "after": job.start + hit.at * self.usual}
+                twice[number] = second = {**entry, "after": job.start + hit.at * self.usual}
                 if hit.kind == CLOCKS:
                     second["ahead"] = hit.gone
                 if hit.kind == ADOPT:
                     second["request"] = came.launched[number].case.request_of_another_version()
-                twice.append(second)
-            entries.append(entry)
-            whose.append(number)
+            if hits_it is not Hits.PLAYBOOK and (not job.waited or "kill" in entry):
+                entries[number] = entry
         host = self.ground.lab.node_names[0] if self.ground.lab.realistic and came.batch.kind == "launches" else "head"
         with ThreadPoolExecutor(2) as pool:
-            other = pool.submit(self.ground.many, host, twice) if twice else None
-            replies = self.ground.many("head", entries)
+            other = pool.submit(self.ground.many, host, list(twice.values())) if twice else None
+            replies = dict(zip(entries, self.ground.many("head", list(entries.values()))))
             if other:
                 other.result()
-        for number, reply in zip(whose, replies):
-            launched = came.launched[number]
-            launched.states.append(_said(reply))
+        for number, reply in replies.items():
+            came.launched[number].states.append(_said(reply))
             if reply["seconds"] is not None:
                 self.took.append(reply["seconds"])
-            hit = hits.get(number)
-            if hit and launched.kind == hit.kind and (hit.kind == MODULE or KINDS[hit.kind].hits is Hits.TWICE):
-                self._count(came, hit, hit.kind != MODULE or reply["killed"], launched.shape)
+        for number, hit in hits.items():
+            launched = came.launched[number]
+            # Half of a pair counts with the other half.
+            if launched.kind == hit.kind and (number in twice or hit.kind == MODULE):
+                self._count(came, hit, number in twice or replies[number]["killed"], launched.shape)
 
     def _count(self, came: Came, injection: Injection, hit: bool, shape: str = "") -> None:
         """`shape`: of the launch that it hit, if it was one."""

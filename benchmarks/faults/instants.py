@@ -19,8 +19,9 @@ from benchmarks.faults.kinds import HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, P
 PER_BATCH_OF_LAUNCHES = 60
 #: Number of launches per playbook.
 OF_ONE_PLAYBOOK = 2
-#: Share of the launches in a batch of a shared fault that a playbook makes and waits for.
-WAITED = 0.5
+#: Share of the launches in a batch of a shared fault that a playbook makes and waits for; and of those with a fault of
+#: their own, of which a batch has several times as many.
+WAITED, WAITED_ALONE = 0.5, 0.25
 #: Share of the launches, of those that may be one, that are a job array, and its elements; and that have a spare node.
 ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
 #: Share of the launches, of those that are no array, with roles, and the ways of these (`with_roles.WAYS`).
@@ -178,8 +179,10 @@ class _Plan:
         seconds = round(self.chance.uniform(*self.scale.program), 2)
         nodes = 2 if self.chance.random() < 0.3 else 1
         start, then_end = round(self.chance.uniform(0, self.scale.begin), 2), self.chance.random() < 0.5
-        waited = (not kind or kind.name == HEAL) and self.chance.random() < WAITED
-        alone = waited or (kind is not None and (kind.hits is Hits.PLAYBOOK or kind.name in (HANDOVER, HEAL)))
+        # Where a playbook is killed, its waits are killed with it.
+        killed = kind is not None and kind.hits is Hits.PLAYBOOK
+        waited = self.chance.random() < (WAITED_ALONE if kind and kind.own else WAITED) and not killed
+        alone = waited or killed or (kind is not None and kind.name in (HANDOVER, HEAL))
         elements = ELEMENTS if self.chance.random() < ARRAYS and not alone else 1
         named = kind is not None and kind.name == SERVER
         way = self.chance.choice(WAYS) if named or (elements == 1 and self.chance.random() < ROLES) else ""

@@ -46,7 +46,7 @@ class Kind:
 
     @property
     def own(self) -> bool:
-        """Whether it hits single launches, which are not waited for."""
+        """Whether it hits single launches."""
         return self.hits in (Hits.LAUNCH, Hits.TWICE, Hits.PLAYBOOK)
 
 

@@ -16,7 +16,7 @@ import pytest
 
 from benchmarks.faults import instants, ledger
 from benchmarks.faults.at_random import good, run_at_random
-from benchmarks.faults.kinds import ADOPT, HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR
+from benchmarks.faults.kinds import ADOPT, HANDOVER, HEAL, KINDS, LOSE_RANKS, MODULE, PAIR, Hits
 from benchmarks.faults.ledger import Run
 from benchmarks.faults.matrix import FAULTS
 from benchmarks.faults.run import run_matrix, shares
@@ -104,11 +104,14 @@ def test_what_ranks_must_be_healed_of_hits_launches_with_a_spare_node() -> None:
     assert all(half.gone > 40 for _job, half in healed if half.kind != "reboot")
 
 
-def test_half_of_the_launches_under_shared_faults_are_waited_for() -> None:
-    planned = instants.batches("1", 333, 5)
+def test_launches_are_waited_for_under_every_kind_of_fault_that_leaves_their_playbook_alive() -> None:
+    planned = instants.batches("1", 600, 5)
     shared = [job for batch in planned if batch.kind != "launches" for job in batch.jobs]
     assert 0.3 < sum(job.waited for job in shared) / len(shared) < 0.7
-    assert not any(job.waited for batch in planned if batch.kind == "launches" for job in batch.jobs)
+    waited = {batch.kind for batch in planned if any(job.waited for job in batch.jobs)} - {"launches"}
+    for batch in planned:
+        waited |= {one.kind for one in batch.injections for number in one.launches if batch.jobs[number].waited}
+    assert waited == {name for name, kind in KINDS.items() if kind.hits is not Hits.PLAYBOOK}
 
 
 ENDED = {"completed": True, "finished_at": 1000.0}

@@ -11,11 +11,17 @@ import os
 import time
 from collections.abc import Sequence
 
-from core import processes
+from core import lost, processes
+from core.log import log_line, publish_json
 from core.state import Held, Job
 
 # All of them share it; then TERM, and KILL.
 RELEASE_SECONDS = 120
+# After so long, and then after twice as long each time, it is asked whether silent nodes are lost: each may also be
+# busy.
+LOOK_SECONDS = 30
+#: What a program that waits says before the names of the nodes that it still waits for.
+SILENT = "silent "
 
 
 def tie(job: Job, words: Sequence[str], log: str | None = None, seconds: float = RELEASE_SECONDS) -> Held:
@@ -32,6 +38,22 @@ def tie(job: Job, words: Sequence[str], log: str | None = None, seconds: float =
             os.close(output)
     job.held.append(made)
     return made
+
+
+def heard(job: Job, folder: str, seconds: float, words: Sequence[str]) -> list[str]:
+    """The lines of a program that waits until every node with a step that holds something has left its word, NODE.json
+    in a folder. A node that is lost leaves none, and need not be waited for.
+    """
+    began, look = time.monotonic(), job.number("RANKZERO_LOOK_SECONDS", LOOK_SECONDS)
+    while True:
+        more = ["--look", str(look), "--spent", str(int(time.monotonic() - began))]
+        lines = processes.output_of(seconds, [*words, *more], job.env)[1].splitlines()
+        if not lines or not lines[0].startswith(SILENT):
+            return lines
+        for node in lost.among(job, lines[0][len(SILENT) :].split(","), held=True):
+            log_line(f"{node} is lost: it is not waited for")
+            publish_json(os.path.join(folder, f"{node}.json"), {"problem": "it failed before the ranks started"})
+        look *= 2
 
 
 def untie(job: Job, step: Held) -> None:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
@@ -176,6 +177,8 @@ class Job:
     # Whether the job is to be requeued, and the reason as the verdict gives it.
     to_requeue: bool = False
     requeue_reason: str = ""
+    # When this script began, in epoch seconds.
+    begun_at: float = field(default_factory=time.time)
     # What Slurm has shown of the job last, and of the site.
     slurm_shown: str = ""
     slurm_tmp: str | None = None
@@ -218,6 +221,11 @@ class Job:
     def is_script(self) -> bool:
         """Whether a user's own batch script runs in the place of the ranks' step."""
         return self.get("RANKZERO_LAUNCHER") == SCRIPT
+
+    @property
+    def may_heal(self) -> bool:
+        """Whether another attempt may follow on other nodes where one fails. This script runs on an only node."""
+        return bool(self.get("RANKZERO_SPARES") or (self.get("RANKZERO_MAX_RESTARTS") and len(self.nodes) > 1))
 
     @property
     def works_in_a_copy(self) -> bool:

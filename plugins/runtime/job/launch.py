@@ -53,7 +53,7 @@ def launch(job: Job, words: Sequence[str]) -> None:
         collectors = collect_steps.begin(job)
         step.run(job, words)
         collect_steps.finish(job, collectors)
-        if not job.get("RANKZERO_SPARES"):
+        if not job.may_heal:
             break
         from job import spare
 

@@ -8,22 +8,16 @@ and leaves the job. Where no spare is left, the job goes back into the queue. St
 
 from __future__ import annotations
 
-import os
-import re
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import held_steps, slurm
+from core import held_steps, lost, slurm
 from core.log import log_line
 from core.state import PROGRAM, RESTART, Job
 from end import restart
 from preflight import preflight_steps
 from rank import step
 from start import attempt
-
-# How long a node may take to answer a step that does nothing.
-ANSWER_SECONDS = 30
-_GONE = re.compile(r"^(DOWN|FAIL)|NOT_RESPONDING|\*$|POWERED_DOWN|POWERING_DOWN")
 
 
 def heal(job: Job) -> bool:
@@ -35,8 +29,10 @@ def heal(job: Job) -> bool:
     if ranks.ended_by != PROGRAM or ranks.exit_code == 0 or job.signals.early or slurm.preempted(job):
         return False
     exit_code = ranks.exit_code
-    dead = _dead(job)
-    if not dead:
+    dead = lost.among(job, job.nodes, held=bool(job.preflight.sealing))
+    # A signal that came meanwhile is the ranks' end.
+    step.act_on_signals(job)
+    if not dead or ranks.ended_by != PROGRAM:
         return False
     job.lost_nodes = dead
     job.failed_nodes += dead
@@ -46,13 +42,13 @@ def heal(job: Job) -> bool:
     job.no_restart_reason = _not_here(job, left)
     if job.no_restart_reason:
         return False
-    following, lost = job.attempt + 1, ",".join(dead)
-    log_line(f"{lost} failed: the ranks start again without it, on {' '.join(left)}")
+    following, names = job.attempt + 1, ",".join(dead)
+    log_line(f"{names} failed: the ranks start again without it, on {' '.join(left)}")
     verdict.write(
         job,
         RESTART,
         exit_code,
-        f"{lost} failed; started again inside the job: attempt {following + 1} follows",
+        f"{names} failed; started again inside the job: attempt {following + 1} follows",
         f"outcome.before-attempt-{following}.json",
     )
     _lay_out(job, following, left)
@@ -63,31 +59,12 @@ def heal(job: Job) -> bool:
 
 def _not_here(job: Job, left: Sequence[str]) -> str:
     """Why the ranks do not start again inside the job; empty where they do."""
-    if len(left) < job.number("RANKZERO_NODES"):
+    if not job.get("RANKZERO_SPARES") or len(left) < job.number("RANKZERO_NODES"):
         return restart.NO_SPARE
     restarts = job.number("RANKZERO_SPARE_RESTARTS")
     if job.attempt >= restarts:
         return restart.limit_reached(job, restarts)
     return restart.no_progress(job)
-
-
-def _dead(job: Job) -> list[str]:
-    """The nodes of the ranks' step that are gone: by Slurm's word, or because they do not start a task."""
-    dead: list[str] = []
-    left: list[str] = []
-    for node in job.nodes:
-        shown = slurm.query(job, "scontrol", "show", "node", "--oneliner", node)[1]
-        (dead if _GONE.search(slurm.field(shown, "State")) else left).append(node)
-    folder = job.path("preflight", f"{job.attempt}.alive")
-    if not left:
-        return dead
-    os.makedirs(folder, exist_ok=True)
-    # Slurm may take minutes to see what the ranks' connections have told at once.
-    words = [*slurm.on_each(left, "none"), "--no-kill", "/bin/bash", "-c", ': > "$1/$SLURMD_NODENAME"', "alive", folder]
-    step.run_bounded(job, ANSWER_SECONDS, words, quiet=True)
-    answers = os.listdir(folder)
-    # Of a step that nobody answered, the step is to blame.
-    return dead + [node for node in left if answers and node not in answers]
 
 
 def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:

@@ -235,7 +235,8 @@ def records(environment: str) -> None:
 
 def wait(arguments: argparse.Namespace) -> None:
     """Wait for every node's word: a line for each that has no environment, and one for all others."""
-    names, deadline = arguments.nodes.split(","), time.monotonic() + arguments.seconds
+    names, began = arguments.nodes.split(","), time.monotonic()
+    deadline = began + arguments.seconds - arguments.spent
     answers: dict[str, Any] = {}
     while True:
         gone = not os.path.exists(f"/proc/{arguments.holder}")
@@ -244,6 +245,9 @@ def wait(arguments: argparse.Namespace) -> None:
             answers[silent[file]] = answer
         if all(answers.values()) or gone or time.monotonic() > deadline:
             break
+        if arguments.look and time.monotonic() > began + arguments.look:
+            print("silent", ",".join(name for name in names if not answers[name]))
+            return
         time.sleep(POLL_SECONDS)
     for name in names:
         if not answers[name]:
@@ -269,6 +273,8 @@ def main() -> int:
     parser.add_argument("--slurm-tmp", default="")
     parser.add_argument("--memory", type=int, default=0)
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--spent", type=int, default=0)
+    parser.add_argument("--look", type=int, default=0)
     parser.add_argument("--holder", type=int, default=0)
     arguments = parser.parse_args()
     (hold if arguments.command == "hold" else wait)(arguments)

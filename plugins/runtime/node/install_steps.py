@@ -11,7 +11,7 @@ import contextlib
 import os
 
 from artifact import verdict
-from core import held_steps, processes
+from core import held_steps
 from core.clearing import remove_tree
 from core.log import log_line
 from core.state import Job
@@ -40,9 +40,8 @@ def install(job: Job, seconds: int) -> None:
         verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
     words = [job.python, "-IB", f"{job.runtime}/node/install.py", "wait", asked.folder, names]
     words += ["--seconds", str(seconds), "--holder", str(holder.process)]
-    text = processes.output_of(seconds + 60, words, job.env)[1]
     problems = []
-    for line in text.splitlines():
+    for line in held_steps.heard(job, asked.sealing, seconds + 60, words):
         mark, _space, rest = line.partition(" ")
         if mark == "problem":
             problems.append(rest)

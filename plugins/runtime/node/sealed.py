@@ -51,7 +51,7 @@ class Node:
         self.name = self.names[int(os.environ.get("SLURM_NODEID", "0"))]
         self.places = disk.candidates(arguments.local_dir, arguments.slurm_tmp)
         self.limit = arguments.memory
-        self.deadline = time.monotonic() + arguments.seconds
+        self.deadline = time.monotonic() + arguments.seconds - arguments.spent
         self.seconds = arguments.seconds
         self.view = arguments.view
         #: What is mounted is an environment, and no dataset.
@@ -180,26 +180,32 @@ def received(
 
 
 def heard_of_all(
-    node: Node, names: list[str], alive: int, done: Callable[[Any], bool] = lambda word: True
+    node: Node, arguments: argparse.Namespace, done: Callable[[Any], bool] = lambda word: True
 ) -> tuple[dict[str, Any], list[str]]:
-    """The words of these nodes, waited for as long as the process `alive` lives and there is time."""
+    """The words of all nodes, waited for as long as the holder lives and there is time; or until it is time to look
+    whether the silent ones are lost, whose names are then printed.
+    """
     answers: dict[str, Any] = {}
+    names, look = node.names, time.monotonic() + arguments.look if arguments.look else node.deadline
     while True:
         wanted = {f"{name}.json": name for name in names if not (name in answers and done(answers[name]))}
         answers.update((wanted[file], word) for file, word in read_all(node.folder, wanted).items() if word is not None)
         missing = [name for name in names if not (name in answers and done(answers[name]))]
-        late = time.monotonic() > node.deadline or not os.path.exists(f"/proc/{alive}")
+        late = time.monotonic() > node.deadline or not os.path.exists(f"/proc/{arguments.holder}")
         if not missing or late:
             return answers, missing
+        if time.monotonic() > look:
+            print("silent", ",".join(missing))
+            sys.exit()
         time.sleep(POLL_SECONDS)
 
 
 def await_all(node: Node, arguments: argparse.Namespace) -> None:
     """Lines for the batch script: `send SOURCE NODES` where the file has to travel."""
     if arguments.again:
-        _found, missing = heard_of_all(node, node.names, arguments.holder, lambda word: not word.get("lacks"))
+        _found, missing = heard_of_all(node, arguments, lambda word: not word.get("lacks"))
     else:
-        answers, missing = heard_of_all(node, node.names, arguments.holder)
+        answers, missing = heard_of_all(node, arguments)
         lack = [name for name in node.names if answers.get(name, {}).get("lacks")]
         have = [name for name in node.names if answers.get(name, {}).get("how")]
         if lack and have:
@@ -261,6 +267,8 @@ def main() -> int:
     parser.add_argument("--sha256", default="")
     parser.add_argument("--copy", choices=["auto", "always", "never"], default="auto")
     parser.add_argument("--seconds", type=int, default=600)
+    parser.add_argument("--spent", type=int, default=0)
+    parser.add_argument("--look", type=int, default=0)
     parser.add_argument("--local-dir", default="")
     parser.add_argument("--slurm-tmp", default="")
     parser.add_argument("--memory", type=int, default=0)

@@ -39,10 +39,11 @@ class Mount:
         cpus, log = job.get("RANKZERO_CPUS_PER_NODE"), f"{self.folder}/hold.log"
         return ["timeout", "-k", "5", limit, *node_steps.words(job, names, cpus, log, program, bind=False)]
 
-    def here(self, job: Job, command: str, *options: str) -> str:
+    def here(self, job: Job, command: str, *options: str) -> list[str]:
         words = ["python3", "-I", f"{job.runtime}/node/sealed.py", command, self.folder, self.nodes]
-        limit = 2 * int(self.seconds) + 60
-        return processes.output_of(limit, [*words, "--seconds", self.seconds, *options], job.env)[1]
+        return held_steps.heard(
+            job, self.folder, 2 * int(self.seconds) + 60, [*words, "--seconds", self.seconds, *options]
+        )
 
     def hold(self, job: Job, *options: str) -> Held:
         """Start the step that holds it as long as we hold its standard input open."""
@@ -54,7 +55,7 @@ class Mount:
             verdict.refuse(job, 73, f"cannot make a pipe on {os.uname().nodename}")
 
     def problems(self, job: Job) -> str:
-        return "; ".join(self.here(job, "problems").splitlines())
+        return "; ".join(self.here(job, "problems"))
 
 
 def mount(job: Job, name: str, seconds: str) -> Mount:
@@ -81,7 +82,7 @@ def seal(job: Job, folder: str, sha256: str = "") -> None:
     copy = ["--copy", job.get("RANKZERO_SEALED_COPY")]
     holder = made.hold(job, "--file", file, "--archive", archive, "--sha256", sha256, *copy)
     sent = False
-    for line in made.here(job, "await", "--file", file, "--holder", str(holder.process)).splitlines():
+    for line in made.here(job, "await", "--file", file, "--holder", str(holder.process)):
         word, _space, rest = line.partition(" ")
         source, _space, names = rest.partition(" ")
         if word == "send":

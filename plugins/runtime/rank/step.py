@@ -142,7 +142,7 @@ def run(job: Job, words: Sequence[str]) -> None:
         while not signals.terminated and not processes.due(until):
             processes.pause(POLL_SECONDS)
     act_on_signals(job)
-    starts_again = job.get("RANKZERO_SPARES") and step.ended_by == PROGRAM and step.exit_code != 0
+    starts_again = job.may_heal and step.ended_by == PROGRAM and step.exit_code != 0
     if not starts_again and AFTER not in job.node_lines:
         traps.no_more()
     processes.send_signal(watcher)

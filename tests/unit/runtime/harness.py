@@ -131,6 +131,10 @@ class Site:
         path.write_text(f"#!/bin/bash\n{text}\n", encoding="utf-8")
         path.chmod(0o755)
 
+    def lose(self, *nodes: str) -> None:
+        """From now on these nodes run nothing, and Slurm has not seen that yet."""
+        (self.tools / "lost").write_text(" ".join(nodes), encoding="utf-8")
+
     def environment(self) -> None:
         """A Python environment in the store whose `-m torch.distributed.run` is the stand-in, and that has a package
         torch as far as the preflight looks.

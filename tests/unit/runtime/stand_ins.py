@@ -16,6 +16,10 @@ with open(os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "step"), "
     stream.write(str(os.getpid()))
 per_node, tasks, asked = int(options["ntasks-per-node"]), [], []
 nodes = os.environ.get("RANKZERO_NODELIST", "").split(",")
+# Of a node that is lost srun hears nothing, and it ends a step that never began there.
+lost = os.path.join(os.path.dirname(os.path.abspath(sys.argv[0])), "lost")
+lost = open(lost).read().split() if os.path.exists(lost) else []
+silent = ["sleep", "1000"] if "RANKZERO_HOLDS=1" in words else ["false"]
 # A step has its number, and standard input reaches all its tasks.
 step = str(os.getpid())
 def end(*_):
@@ -40,7 +44,8 @@ with open(options["output"], "ab") as log:
         if 1 < len(nodes) == len(set(nodes)):
             environment["SLURMD_NODENAME"] = nodes[rank // per_node]
         environment["SLURM_STEP_TASKS_PER_NODE"] = f"{per_node}(x{options['nodes']})"
-        tasks.append(subprocess.Popen(words, env=environment, stdout=log, stderr=log))
+        gone = environment.get("SLURMD_NODENAME") in lost
+        tasks.append(subprocess.Popen(silent if gone else words, env=environment, stdout=log, stderr=log))
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()
     codes, first_end, patience = [], None, int(options.get("wait", 0))

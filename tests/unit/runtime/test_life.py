@@ -26,9 +26,8 @@ def site(tmp_path: Path) -> Site:
     made = Site(tmp_path / "cluster")
     said = shlex.quote(str(tmp_path / "said"))
     made.functions["scancel"] = f'echo "scancel $*" >> {said}; kill -TERM "$rankzero_step"'
-    made.functions["scontrol"] = (
-        f'case "$1" in requeue) echo "scontrol $*" >> {said} ;; *) echo "$3" | tr , "\\n" ;; esac'
-    )
+    usual = made.functions["scontrol"]
+    made.functions["scontrol"] = f'case "$1" in requeue) echo "scontrol $*" >> {said} ;; *) {usual} ;; esac'
     return made
 
 
@@ -325,3 +324,46 @@ def test_of_a_large_file_of_progress_both_ends_count(tmp_path: Path) -> None:
             seen.append(restart._digest(str(path)))
         assert len(set(seen)) == 3
         assert seen[-1] == restart._digest(str(path))
+
+
+def test_a_program_that_sees_the_loss_of_a_node_before_slurm_does_is_requeued(site: Site) -> None:
+    """Without spares, too: Slurm requeues a job only once it has seen that a node is gone."""
+    site.lose("n2")
+    job = restarting(site, "exit 3", resources={"nodes": 2}, preflight={"enabled": False})
+    assert job.finish(nodes="n1,n2") == 3
+    assert job.outcome()["message"] == (
+        "n2 failed; not restarted inside the job: no spare node is left; requeued: attempt 2 of at most 3 follows"
+    )
+    assert said(site)[0] == "scontrol requeue 1"
+
+
+def test_a_program_that_fails_on_nodes_that_answer_has_failed(site: Site) -> None:
+    job = restarting(site, "exit 3", resources={"nodes": 2}, preflight={"enabled": False})
+    assert job.finish(nodes="n1,n2") == 3
+    assert job.outcome()["ended_by"] == "program" and said(site) == []
+
+
+BEFORE, AFTER = "2001-01-01T00:00:00", "2999-01-01T00:00:00"
+
+
+@pytest.mark.parametrize(
+    ("shown", "lost"),
+    [
+        (f"State=MIXED BootTime={BEFORE}", False),
+        (f"State=DOWN* BootTime={BEFORE}", True),
+        (f"State=IDLE+NOT_RESPONDING BootTime={BEFORE}", True),
+        # It has started again, and Slurm has it back: nothing of the job is left there.
+        (f"State=MIXED BootTime={AFTER}", True),
+        ("State=MIXED BootTime=None", False),
+        ("State=MIXED BootTime=Unknown", False),
+        ("", False),
+    ],
+)
+def test_what_slurm_says_of_a_node_tells_whether_it_is_lost(tmp_path: Path, shown: str, lost: bool) -> None:
+    for name, text in (("scontrol", f"echo 'NodeName=n1 {shown}'"), ("srun", f"touch {tmp_path}/preflight/0.alive/n1")):
+        (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RANKZERO_RUN_DIR": str(tmp_path)}
+    with runtime_parts("core.lost") as module, runtime_parts("core.state") as state:
+        made = state.Job(env=env, runtime="", array_dir="", python="")
+        assert module.among(made, ["n1"]) == (["n1"] if lost else [])

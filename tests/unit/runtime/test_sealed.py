@@ -250,6 +250,16 @@ def test_a_file_that_will_not_do_stops_the_job(
     assert nothing_left(job)
 
 
+def test_a_node_that_is_lost_as_the_environment_comes_is_not_waited_for(site: Site) -> None:
+    """It has ten minutes for a large file: a job stood there to its time limit."""
+    job = sealed(site, LINE, resources={"nodes": 2}, preflight={"enabled": False})
+    site.lose("n2")
+    assert job.finish(nodes="n1,n2", RANKZERO_LOOK_SECONDS="2") == 69
+    assert job.outcome()["message"] == "environment: n2: it failed before the ranks started"
+    assert "n2 is lost: it is not waited for" in job.log()
+    assert nothing_left(job)
+
+
 def test_the_word_beside_a_file_is_not_believed(site: Site) -> None:
     """Content and record were changed together, after the job was submitted."""
     file = site.store / "environments" / ENVIRONMENT_KEY / "environment.sqsh"
