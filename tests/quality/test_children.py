@@ -8,6 +8,7 @@ Python imports from the folder where it is started, and what runs code of others
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 
 from tests.repository import ROOT, bullet_list, files, syntax_tree
@@ -124,3 +125,12 @@ def test_a_child_gets_a_list_of_variables() -> None:
     loose = [f"{path}:{call.lineno}" for path, call in found if path not in WHOLE_ENVIRONMENT and not listed(call)]
     assert not loose, "Give it child_environment(...) of core/process.py as env:\n" + bullet_list(loose)
     assert set(WHOLE_ENVIRONMENT) <= {path for path, _call in found}, "a row that nothing needs"
+
+
+def test_whether_a_process_lives_is_asked_in_one_way() -> None:
+    """One that has ended and was not collected still has its folder in /proc: `processes.identity` sees that."""
+    asks = re.compile(r"(exists|isdir)\(\s*f?[\"']/proc/|os\.kill\([^()]*, 0\)")
+    found = [
+        path for path in files("plugins/runtime/", ".py") if asks.search((ROOT / path).read_text(encoding="utf-8"))
+    ]
+    assert not found, bullet_list(found)

@@ -28,7 +28,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core import children  # noqa: E402
+from core import children, processes  # noqa: E402
 from core.clearing import remove_tree  # noqa: E402
 from core.files import publish, read  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
@@ -70,7 +70,7 @@ class Stage:
     def wait(self, word: str, speaker: int = 0) -> Any:
         """What another process says; None once the time is over, or `speaker`, a process it depends on, is gone."""
         while True:
-            late = time.monotonic() > self.deadline or (speaker and not os.path.exists(f"/proc/{speaker}"))
+            late = time.monotonic() > self.deadline or (speaker and not processes.identity(speaker))
             heard = self.hear(word)
             if heard is not None or late:
                 return heard

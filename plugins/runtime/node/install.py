@@ -29,7 +29,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core import children  # noqa: E402
+from core import children, processes  # noqa: E402
 from core.files import MOST_LIST_BYTES, content, publish, read_all  # noqa: E402
 from node import disk, job_end, pack  # noqa: E402
 
@@ -239,7 +239,7 @@ def wait(arguments: argparse.Namespace) -> None:
     deadline = began + arguments.seconds - arguments.spent
     answers: dict[str, Any] = {}
     while True:
-        gone = not os.path.exists(f"/proc/{arguments.holder}")
+        gone = not processes.identity(arguments.holder)
         silent = {f"{name}.json": name for name in names if not answers.get(name)}
         for file, answer in read_all(os.path.join(arguments.folder, "install"), silent).items():
             answers[silent[file]] = answer

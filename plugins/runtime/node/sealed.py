@@ -28,7 +28,7 @@ import time
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
-from core import children  # noqa: E402
+from core import children, processes  # noqa: E402
 from core.files import publish, read, read_all  # noqa: E402
 from node import disk, job_end  # noqa: E402
 from node.sealed_file import Source, check_length, find, room_for_copy, verified  # noqa: E402
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from typing import Any
 
 POLL_SECONDS = 0.1
-_SILENT = "no word from this node within {} s; see hold.log in {}"
+_SILENT = "no word from this node within {} s, or its step has ended; see hold.log in {}"
 
 
 class Node:
@@ -191,7 +191,7 @@ def heard_of_all(
         wanted = {f"{name}.json": name for name in names if not (name in answers and done(answers[name]))}
         answers.update((wanted[file], word) for file, word in read_all(node.folder, wanted).items() if word is not None)
         missing = [name for name in names if not (name in answers and done(answers[name]))]
-        late = time.monotonic() > node.deadline or not os.path.exists(f"/proc/{arguments.holder}")
+        late = time.monotonic() > node.deadline or not processes.identity(arguments.holder)
         if not missing or late:
             return answers, missing
         if time.monotonic() > look:

@@ -260,6 +260,17 @@ def test_a_node_that_is_lost_as_the_environment_comes_is_not_waited_for(site: Si
     assert nothing_left(job)
 
 
+def test_a_step_that_has_ended_says_nothing_more(site: Site) -> None:
+    """As after a crash of slurmctld, which has forgotten the job's memory: nobody collects the step yet."""
+    real = (site.tools / "srun").read_text(encoding="utf-8").splitlines()[1]
+    refused = "echo 'srun: error: Unable to create step for job 1' >&2; exit 1"
+    site.program("srun", f'case "$*" in *RANKZERO_HOLDS=1*) {refused} ;; esac\n{real}')
+    job = sealed(site, LINE, preflight={"enabled": False})
+    assert job.finish() == 69
+    assert "its step has ended; see hold.log" in job.outcome()["message"]
+    assert "Unable to create step" in (job.run / "sealed" / "0" / "hold.log").read_text(encoding="utf-8")
+
+
 def test_the_word_beside_a_file_is_not_believed(site: Site) -> None:
     """Content and record were changed together, after the job was submitted."""
     file = site.store / "environments" / ENVIRONMENT_KEY / "environment.sqsh"
