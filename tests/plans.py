@@ -5,11 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as real
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Standing, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -27,6 +27,7 @@ def plan(
     environment_key: str | None = None,
     packages_key: str | None = None,
     adopted_key: str | None = None,
+    adopted: Mapping[str, Standing] | None = None,
     image_key: str | None = None,
     conda: bool = False,
     settings: ClusterSettings | None = None,
@@ -34,13 +35,14 @@ def plan(
     container_places: tuple[str, str | None] | None = None,
     after: Sequence[Upstream] = (),
 ) -> real.Plan:
+    path = spec.environment.path if adopted_key or conda else None
+    there = {path: Standing(adopted_key or "k", conda)} if path else {}
     inputs = Inputs(
         code=code_key,
         runtime=runtime_key,
         environment=environment_key,
         packages=packages_key,
-        adopted=adopted_key,
-        conda=conda,
+        adopted={**there, **(adopted or {})},
         image=image_key,
         after=tuple(after),
     )

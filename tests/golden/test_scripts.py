@@ -322,6 +322,8 @@ FOUND: dict[str, dict[str, Any]] = {
 SHELLCHECK_EXCLUDED = {
     "SC1090": "the runtime is sourced from a path that is known on the cluster only",
     "SC1091": "the same, for /etc/profile",
+    "SC2030": "what a role sets is set in a shell of its own: that is the point",
+    "SC2031": "the same, where it is read",
     "SC2016": "what a user gives is quoted so that nothing in it expands: that is the point",
 }
 

@@ -32,8 +32,10 @@ def rows(plan: Plan, merged: Merged) -> list[dict[str, str]]:
     given = list(plan.variables)
     names = {variable.name for variable in given}
     given += _on_the_node(plan, merged, names)
-    for name, secret in sorted(plan.spec.secrets.items()):
-        reason = f"a secret, from {_SOURCES[secret.kind].format(secret.name)}; in no script, log or diff"
+    for name, secret in sorted(plan.spec.all_secrets.items()):
+        having = [role.name for role in plan.spec.roles.values() if name in role.spec.secrets]
+        whose = f" of {' and '.join(having)}" if len(having) < len(plan.spec.roles) else ""
+        reason = f"a secret{whose}, from {_SOURCES[secret.kind].format(secret.name)}; in no script, log or diff"
         given.append(Variable(name, HIDDEN, reason, "secrets", merged.origin(f"secrets.{name}") or "job"))
     return [
         {

@@ -9,7 +9,7 @@ import functools
 import hashlib
 import json
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -51,20 +51,27 @@ class Upstream:
 
 
 @dataclass(frozen=True)
+class Standing:
+    """An environment that the site has: its part of the launch key, and whether it is a conda environment."""
+
+    key: str
+    conda: bool
+
+
+@dataclass(frozen=True)
 class Inputs:
     """Digests that are known before anything is built, and the launches that this one follows.
 
     `environment`: digest of an environment to be built. `packages`: of the packages from which each node builds its own
-    environment. `adopted`: of the existing environment at `environment.path`. `conda`: whether that is a conda
-    environment. `image`: digest of an image to be built. `commit`: the git commit of the code, for trackers only.
+    environment. `adopted`: what is at each `environment.path`. `image`: digest of an image to be built. `commit`: the
+    git commit of the code, for trackers only.
     """
 
     code: str
     runtime: str
     environment: str | None = None
     packages: str | None = None
-    adopted: str | None = None
-    conda: bool = False
+    adopted: Mapping[str, Standing] = field(default_factory=dict)
     image: str | None = None
     after: tuple[Upstream, ...] = ()
     commit: str | None = None
@@ -81,11 +88,30 @@ class Inputs:
         made = {kind.keyed: key for kind in KINDS if kind.keyed and (key := self.key_of(kind, spec))}
         return {
             **made,
-            **({ENVIRONMENT.keyed: self.adopted} if self.adopted else {}),
+            **_of_programs(spec, self._of_program),
             **({"script": body_digest(spec.script)} if spec.script else {}),
             **{f"after.{upstream.name}": upstream.key for upstream in self.after},
+        }
+
+    def _of_program(self, spec: LaunchSpec) -> dict[str, str]:
+        standing = self.adopted.get(spec.environment.path or "")
+        return {
+            **({ENVIRONMENT.keyed: standing.key} if standing else {}),
             **{f"data.{name}": dataset.key for name, dataset in spec.data.items()},
         }
+
+    def conda(self, spec: LaunchSpec) -> bool:
+        """Return whether the environment of a program is a conda environment."""
+        standing = self.adopted.get(spec.environment.path or "")
+        return spec.environment.mode == "conda" or (standing is not None and standing.conda)
+
+
+def _of_programs(spec: LaunchSpec, keyed: Callable[[LaunchSpec], dict[str, str]]) -> dict[str, str]:
+    """Return what is keyed of the launch, and of each role what is not the same as that."""
+    _first, *others = spec.programs.items()
+    known = keyed(spec)
+    of_roles = [(option, name, own) for option, program in others for name, own in keyed(program).items()]
+    return {**known, **{option + name: own for option, name, own in of_roles if known.get(name) != own}}
 
 
 @dataclass(frozen=True)
@@ -121,9 +147,7 @@ class Site:
 
     def keyed(self, spec: LaunchSpec) -> dict[str, str]:
         """Return what the cluster declares of the launch that is part of the launch key, by name."""
-        _first, *others = spec.programs.items()
-        of_roles = {option + name: own for option, program in others for name, own in self._keyed(program).items()}
-        return {**self._keyed(spec), **of_roles}
+        return _of_programs(spec, self._keyed)
 
     def _keyed(self, spec: LaunchSpec) -> dict[str, str]:
         runtime = self.settings.containers.get(spec.container.runtime)

@@ -52,6 +52,8 @@ def role_values(spec: LaunchSpec) -> JsonObject:
         own = key_inputs(dataclasses.replace(role.spec, artifact=None), {})["spec"]
         values[role.name] = [len(values), dataclasses.astuple(role.keys)]
         values.update({f"{role.name}.{path}": value for path, value in own.items() if path != "name"})
+        if role.spec.data:
+            values[f"{role.name}.data"] = sorted(role.spec.data)
     return values
 
 

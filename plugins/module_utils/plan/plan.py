@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import dataclasses
 import posixpath
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Optional
 
@@ -23,15 +23,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import R
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.environments import Environments
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key, short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, job_gpus, topology
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import (
-    Variable,
-    tracker_variables,
-    variables,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable, tracker_variables
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS
@@ -106,7 +103,7 @@ class Plan:
     @property
     def mlflow_run(self) -> bool:
         """Whether the job creates the launch's run in MLflow. A job that names a run itself does not."""
-        named = {*self.spec.env, *self.spec.secrets}
+        named = {*self.spec.env, *self.spec.all_secrets}
         return MLFLOW.name in self.spec.trackers and MLFLOW_RUN not in named
 
     def ref(self, kind: str) -> Ref | None:
@@ -129,20 +126,18 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
     token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
-    environment_path = _path(refs, ENVIRONMENT) or spec.environment.path
-    python = f"{environment_path}/bin/python" if environment_path else "python3"
-    environment_of = _environments(merged, environment_path, site, inputs)
+    environments = Environments(spec, merged, site, inputs, _path(refs, ENVIRONMENT))
     trackers = chosen(spec.trackers, site.settings.trackers)
     of_all = _named(refs)
     of_all += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))
-    exported = environment_of(spec) + of_all
+    exported = environments.variables(spec) + of_all
     runs_mounted, checkpoints = container_places or (runs_dir, spec.checkpoint.dir)
     inside = _environments_inside(spec, inputs, site, refs)
-    read = [*_read(spec, inputs, refs), runtime_dir]
-    containers = _Containers(spec, site, runs_mounted, checkpoints, inside, read, _built(spec, site, refs))
+    read = [*(posixpath.dirname(artifact.path) for artifact in inputs.after), *mounted(refs)]
+    containers = _Containers(spec, site, runs_mounted, checkpoints, inside, read, runtime_dir, _built(spec, site, refs))
 
     def container_of(program: LaunchSpec) -> Entry | None:
-        return containers.of(program, [*environment_of(program), *of_all])
+        return containers.of(program, [*environments.variables(program), *of_all])
 
     container = container_of(spec) if spec.one_container else None
     context = Context(
@@ -165,20 +160,20 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
         step=_step(context),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
         exports=_exports(context),
-        argv=_argv(spec, python),
+        argv=_argv(spec, environments.python(spec)),
         variables=tuple(exported),
-        python=python,
+        python=environments.python(spec),
         run_dir=context.run_dir,
         runtime_dir=runtime_dir,
         refs=(*refs, *_datasets(spec)),
         container=container,
-        environment_dir=environment_path or "",
+        environment_dir=environments.folder(spec),
         caches=site.caches,
-        conda=inputs.conda,
+        conda=inputs.conda(spec),
         environments_inside=inside,
         trackers=trackers,
         judge=site.judge(spec),
-        roles=steps(context, _step, lambda program: _argv(program, python), environment_of, container_of),
+        roles=steps(context, _step, _argv, environments, container_of),
     )
 
 
@@ -194,29 +189,23 @@ class _Containers:
     checkpoints: str | None
     environments: str
     read: Sequence[str]
+    runtime: str
     built: str | None
 
     def of(self, program: LaunchSpec, given: Sequence[Variable]) -> Entry | None:
         """Return what a program runs in; None without a container. `given`: its variables."""
         spec, names = self.spec, [variable.name for variable in given]
-        checkpoint = dataclasses.replace(spec.checkpoint, dir=self.checkpoints)
+        data = [source.folder for source in program.data.values()]
         return entry(
-            dataclasses.replace(spec, container=program.container, resources=program.resources, checkpoint=checkpoint),
+            dataclasses.replace(program, checkpoint=dataclasses.replace(spec.checkpoint, dir=self.checkpoints)),
             runs_dir=self.runs_dir,
             built=self.built if program.container == spec.container else None,
             environments=self.environments,
-            places=[*self.read, *filter(None, [spec.environment.path])],
+            places=[*self.read, *data, self.runtime, *filter(None, [program.environment.path])],
             writable=[self.site.caches] if self.site.caches else [],
             variables=[*names, *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
             own=self.site.settings.containers,
         )
-
-
-def _environments(
-    merged: Merged, path: str | None, site: Site, inputs: Inputs
-) -> Callable[[LaunchSpec], list[Variable]]:
-    """Return what gives a program its variables. `path`: the environment's."""
-    return lambda spec: variables(spec, merged, path, site.settings.fabrics, site.caches, inputs.conda)
 
 
 def _step(context: Context) -> Options:
@@ -251,12 +240,6 @@ def _environments_inside(spec: LaunchSpec, inputs: Inputs, site: Site, refs: Seq
     return site.environments_inside(inputs.packages, image)
 
 
-def _read(spec: LaunchSpec, inputs: Inputs, refs: Sequence[Ref]) -> list[str]:
-    """Return the folders of other launches, stores and datasets that the ranks read."""
-    upstream = [posixpath.dirname(artifact.path) for artifact in inputs.after]
-    return upstream + mounted(refs) + [source.folder for source in spec.data.values()]
-
-
 def _tracked(spec: LaunchSpec, key: str, token: str, runs_dir: str, commit: str | None) -> dict[str, str]:
     """Return what the trackers are told about a launch: the names of the run and its group, tags, the run directory."""
     group = f"{spec.name}-{short_key(key)}"
@@ -271,8 +254,8 @@ def _path(refs: Sequence[Ref], kind: InputKind) -> str | None:
 
 
 def _datasets(spec: LaunchSpec) -> list[Ref]:
-    staged = sorted({(source.key, source.tree) for source in spec.data.values() if source.tree})
-    packed = {source.key for source in spec.data.values() if source.file}
+    staged = sorted({(source.key, source.tree) for source in spec.all_data.values() if source.tree})
+    packed = {source.key for source in spec.all_data.values() if source.file}
     return [
         Ref(DATASET.name, key, path, sha256=digest_token(key) if key in packed else "") for key, path in staged if path
     ]

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.environments import Environments
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
     Topology,
     job_gpus,
@@ -21,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import data
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 #: What another role's program may be told of one, in words of its command: {NAME.urls}, and RANKZERO_NAME_URLS.
@@ -33,7 +35,8 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_-]*)\.(" + "|".join(TOLD) + r")\}")
 @dataclass(frozen=True)
 class RoleStep:
     """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
-    `unset` the names of the deciding role's that this one does not have, and `container` is what it runs in.
+    `unset` the names of the launch's that this one does not have, and `container` is what it runs in. `python` and
+    `environment`: its Python, and the folder of its environment, as a plan has them.
     """
 
     name: str
@@ -44,6 +47,8 @@ class RoleStep:
     variables: tuple[Variable, ...]
     unset: tuple[str, ...]
     container: Entry | None
+    python: str
+    environment: str
 
     def record(self) -> JsonObject:
         """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
@@ -59,34 +64,38 @@ def named_in(words: Sequence[str]) -> list[str]:
 def steps(
     context: Context,
     options: Callable[[Context], Options],
-    argv: Callable[[LaunchSpec], tuple[str, ...]],
-    variables: Callable[[LaunchSpec], Sequence[Variable]],
+    argv: Callable[[LaunchSpec, str], tuple[str, ...]],
+    environments: Environments,
     container: Callable[[LaunchSpec], Entry | None],
 ) -> tuple[RoleStep, ...]:
     """Return the steps of all roles, the deciding one first; none of a job without roles.
 
-    `options`: those of a program's srun; `argv`: its words; `variables`: the environment that it is to have;
-    `container`: what it runs in.
+    `options`: those of a program's srun; `argv`: its words, with its Python; `container`: what it runs in.
     """
     made: list[RoleStep] = []
-    groups = [[role.name for role in group] for group in node_groups(context.spec)]
-    first_rank, launch = 0, list(variables(context.spec)) if context.spec.roles else []
-    for role in context.spec.roles.values():
-        shape = topology(role.spec, context.site.settings.launchers)
-        own = {variable.name: variable for variable in variables(role.spec)}
-        known = {variable.name: variable.value for variable in launch}
-        inside = container(role.spec)
+    launch = context.spec
+    groups = [[role.name for role in group] for group in node_groups(launch)]
+    first_rank, known = 0, {item.name: item.value for item in environments.variables(launch)} if launch.roles else {}
+    for role in launch.roles.values():
+        shape, program = topology(role.spec, context.site.settings.launchers), role.spec
+        own = {variable.name: variable for variable in environments.variables(program)}
+        inside, python = container(program), environments.python(program)
         made.append(
             RoleStep(
                 role.name,
                 shape,
-                options(dataclasses.replace(context, spec=role.spec, topology=shape, container=inside))
-                + (_beside(role, job_gpus(context.spec)) if [role.name] not in groups else ()),
-                argv(role.spec),
-                tuple(_exports(role, shape, first_rank, inside)),
+                options(dataclasses.replace(context, spec=program, topology=shape, container=inside))
+                + (_beside(role, job_gpus(launch)) if [role.name] not in groups else ()),
+                argv(program, python),
+                tuple(_exports(role, launch, shape, first_rank, inside)),
                 tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
-                tuple(item.name for item in launch if item.source == "env" and item.name not in own),
+                (
+                    *(name for name in known if name not in own),
+                    *(data.variable(name) for name in launch.all_data if name not in program.data),
+                ),
                 inside,
+                python,
+                environments.folder(program),
             )
         )
         first_rank += shape.world_size
@@ -100,7 +109,9 @@ def _beside(role: Role, gpus_of_job: int) -> Options:
     return (("exact", True), ("mem", "0"), *gpus)
 
 
-def _exports(role: Role, shape: Topology, first_rank: int, inside: Entry | None) -> Iterator[tuple[str, str]]:
+def _exports(
+    role: Role, launch: LaunchSpec, shape: Topology, first_rank: int, inside: Entry | None
+) -> Iterator[tuple[str, str]]:
     keys = role.keys
     yield "RANKZERO_ROLE", role.name
     yield "RANKZERO_FIRST_RANK", str(first_rank)
@@ -121,6 +132,8 @@ def _exports(role: Role, shape: Topology, first_rank: int, inside: Entry | None)
     yield "RANKZERO_GPUS_PER_NODE", str(role.spec.resources.gpus_per_node)
     yield "RANKZERO_WORLD_SIZE", str(shape.world_size)
     yield "RANKZERO_WAIT", str(role.spec.launcher.wait)
+    if launch.all_secrets:
+        yield "RANKZERO_SECRETS", ",".join(sorted(role.spec.secrets))
     if inside and inside.facts:
         yield "RANKZERO_CONTAINER_FACTS", inside.facts
     if shape.starter.ranks:

@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import f
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_shown
 
@@ -77,11 +77,22 @@ def _role_lines(plan: Plan) -> list[str]:
         words.append(f"on exit {role.keys.on_exit}" if lines else "decides")
         if own_images:
             words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
+        words += _own_words(plan, role)
         words += [f"on nodes of {plan.roles[0].name}"] if role.keys.share else []
         words += [f"after {' and '.join(role.keys.after_ready)} ready"] if role.keys.after_ready else []
         words += [f"ready by {role.keys.ready.way} {role.keys.ready.value}".strip()] if role.keys.ready else []
         lines.append(f"role {step.name}: {'; '.join(words)}")
     return lines
+
+
+def _own_words(plan: Plan, role: Role) -> list[str]:
+    """What not every role has: its environment, and the secrets and datasets that are its own."""
+    words = [] if plan.spec.one_environment else [_environment(plan, role.spec) or "no environment"]
+    for section, of_all in (("secrets", plan.spec.all_secrets), ("data", plan.spec.all_data)):
+        having = [getattr(each.spec, section) for each in plan.spec.roles.values()]
+        own = [name for name in of_all if name in getattr(role.spec, section) and not all(name in of for of in having)]
+        words += [f"{section} {', '.join(own)}"] if own else []
+    return words
 
 
 def _place(plan: Plan) -> str:
@@ -113,15 +124,23 @@ def _time(plan: Plan) -> str:
     return f"at most {time_shown(limit)}" if limit else "the partition's limit"
 
 
+def _environment(plan: Plan, program: LaunchSpec) -> str:
+    """The Python environment of a program; empty without one."""
+    wanted, key = program.environment, first(plan.refs, ENVIRONMENT) or first(plan.refs, PACKAGES)
+    if wanted.mode == "path":
+        return f"the environment {wanted.path}"
+    source = wanted.file or wanted.requirements or "pyproject.toml"
+    return f"{wanted.mode} environment {key.key[:KEY_DIGITS]} from {source}" if wanted.built and key else ""
+
+
 def _surroundings(plan: Plan) -> str:
     """The container, and the environment in it."""
-    wanted, key = plan.spec.environment, first(plan.refs, ENVIRONMENT) or first(plan.refs, PACKAGES)
     parts = [f"{plan.container.image} by {plan.container.runtime}"] if plan.container else []
-    if key:
-        source = wanted.file or wanted.requirements or "pyproject.toml"
-        parts.append(f"{wanted.mode} environment {key.key[:KEY_DIGITS]} from {source}")
-    elif wanted.mode == "path":
-        parts.append(f"the environment {wanted.path}")
+    environment = _environment(plan, plan.spec)
+    if not plan.spec.one_environment:
+        parts.append("the environments of its roles")
+    elif environment:
+        parts.append(environment)
     elif not parts:
         parts.append("the containers of its roles" if plan.containers else "the nodes' own Python")
     setup = plan.spec.setup

@@ -29,7 +29,7 @@ def image_name(reference: str) -> str:
 
 def secrets_of(spec: LaunchSpec) -> list[tuple[str, str, str]]:
     """Return (option, kind of the source, name of the source) for each secret that a job requests."""
-    secrets = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.secrets.items())]
+    secrets = [(f"secrets.{name}", source.kind, source.name) for name, source in sorted(spec.all_secrets.items())]
     build = spec.container.build
     if build is not None:
         secrets += [

@@ -153,7 +153,8 @@ class LaunchSpec:
     roles: dict[str, Role] = option(
         ROLES,
         "Several programs in one job instead of one: name -> its `command` or `shell`, `nodes`, `launcher`, `env`, "
-        "`resources.cpus_per_rank`, `resources.gpus_per_node`, `container`, and `ready`, `after_ready`, `on_exit`. "
+        "`resources.cpus_per_rank`, `resources.gpus_per_node`, `container`, `environment`, `secrets`, `data`, and "
+        "`ready`, `after_ready`, `on_exit`. "
         "What a role does not say is as at the top of the job. See docs/roles.md.",
         {},
         example={
@@ -284,6 +285,21 @@ class LaunchSpec:
     def one_container(self) -> bool:
         """Whether all programs run in the same container, or all in none."""
         return all(program.container == self.container for program in self.programs.values())
+
+    @property
+    def one_environment(self) -> bool:
+        """Whether all programs have the same Python environment."""
+        return all(program.environment == self.environment for program in self.programs.values())
+
+    @property
+    def all_secrets(self) -> dict[str, SecretSource]:
+        """The secrets of all programs."""
+        return {name: source for program in self.programs.values() for name, source in program.secrets.items()}
+
+    @property
+    def all_data(self) -> dict[str, Dataset]:
+        """The datasets of all programs."""
+        return {name: source for program in self.programs.values() for name, source in program.data.items()}
 
     @property
     def contained(self) -> bool:

@@ -298,12 +298,15 @@ class _Reader:
         """The role of this reader. `inherited`: what it has from the top of the job; `own`: what stands in it."""
         keys = {attribute.name for attribute in dataclasses.fields(RoleKeys)}
         program, problems = override_layer({name: value for name, value in own.items() if name not in keys})
-        here = f"roles.{self.name}"
+        here, allowed = f"roles.{self.name}", [*OF_A_ROLE, *sorted(keys)]
         self.problems += [problem.replace("override ", f"{here}.", 1) for problem in problems]
         self.own = {short_names().get(path, path): f"{here}.{path}" for path in _leaf_paths(own)}
         for path in _leaf_paths(program):
             if not any(path == known or path.startswith(f"{known}.") for known in OF_A_ROLE):
-                self.complain(path, f"is of the whole launch; a role may have {', '.join([*OF_A_ROLE, *sorted(keys)])}")
+                self.complain(
+                    path,
+                    f"is of the whole launch: write it at the top of the job; a role may have {', '.join(allowed)}",
+                )
         above = {name: value for name, value in inherited.items() if name not in WHOLE or name not in program}
         spec = self.table(LaunchSpec, merge([Layer("", above), Layer("", program)]).data, "")
         started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")

@@ -320,21 +320,22 @@ class LaunchAction(Action):
         return path
 
     def located(self, job: Job) -> Job:
-        """The same job with the path of a conda environment that it names. Raises SpecError."""
-        name = job.spec.environment.conda
-        if name is None:
-            return job
-        if name not in self._conda:
-            self._conda[name] = conda_place(name, self._shell_answer(conda_list()).stdout, job.spec.environment.path)
-        return job.at_environment(self._conda[name])
+        """The same job with the paths of the conda environments that it names. Raises SpecError."""
+        wanted = [program.environment for program in job.spec.programs.values()]
+        for environment in wanted:
+            name = environment.conda
+            if name is not None and name not in self._conda:
+                self._conda[name] = conda_place(name, self._shell_answer(conda_list()).stdout, environment.path)
+        return job.at_environments(self._conda) if any(environment.conda for environment in wanted) else job
 
-    def _adopted(self, job: Job) -> Adopted | None:
-        """The site's existing environment, if the job names one."""
-        wanted = job.spec.environment
-        if wanted.mode != "path" or wanted.path is None:
-            return None
-        done = self._shell_answer(inspect_command(wanted.path))
-        return adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
+    def _adopted(self, job: Job) -> dict[str, Adopted]:
+        """The site's environments that the job names, by their paths."""
+        standing: dict[str, Adopted] = {}
+        for wanted in (program.environment for program in job.spec.programs.values()):
+            if wanted.mode == "path" and wanted.path is not None and wanted.path not in standing:
+                done = self._shell_answer(inspect_command(wanted.path))
+                standing[wanted.path] = adopted(wanted.path, f"{done.stdout}\n{done.stderr}", wanted.python)
+        return standing
 
     def producers(self, lacking: Sequence[JsonObject], prepared: Prepared, job: Job) -> Producers:
         """Describe what is missing on the cluster: what its producers need to know, and where the results go."""

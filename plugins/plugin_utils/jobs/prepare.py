@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Upstream
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Standing, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     Plan,
     contract,
@@ -136,14 +136,14 @@ def prepare(
     *,
     relaunch: str,
     facts: Mapping[str, object],
-    adopted: Adopted | None = None,
+    adopted: Mapping[str, Adopted] | None = None,
     elements: Sequence[LaunchSpec] = (),
     after: Sequence[Upstream] | None = None,
     snapshots: Snapshots | None = None,
 ) -> Prepared:
-    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest. `elements`:
-    all launches of the sweep whose first one `job` is. `after`: as in plan. `snapshots`: those already taken by this
-    command.
+    """Plan and render a launch. `site`: absolute paths on the cluster. `facts` are written to the manifest. `adopted`:
+    what is at each `environment.path`. `elements`: all launches of the sweep whose first one `job` is. `after`: as in
+    plan. `snapshots`: those already taken by this command.
     """
     spec = job.spec
     _check_kind(spec, after, job.folder)
@@ -163,8 +163,7 @@ def prepare(
         runtime=runtime_key,
         environment=built.key if built and not on_nodes else None,
         packages=built.key if built and on_nodes else None,
-        adopted=adopted.key if adopted else None,
-        conda=spec.environment.mode == "conda" or (adopted is not None and adopted.kind == "conda"),
+        adopted={path: Standing(there.key, there.kind == "conda") for path, there in (adopted or {}).items()},
         image=image,
         after=tuple(after or ()),
         commit=snapshot.commit,
@@ -179,7 +178,7 @@ def prepare(
     lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     more = [*details(made), *_code(snapshot, job), *leaving.lines(), *([f"image {image[:12]}"] if image else [])]
-    more += [adopted.line()] if adopted else []
+    more += [there.line() for there in (adopted or {}).values()]
     rows = explain.rows(made, job.merged)
     return Prepared(made, request, snapshot, runtime, lines, more, rows, plan_of, leaving)
 
@@ -288,7 +287,8 @@ def code_digests(snapshot: Snapshot) -> dict[str, str]:
 
 def _warnings(job: Job, snapshot: Snapshot) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
-    exposed = [*exposed_secrets(job.spec.env), *exposed_in_script(job.spec.script or "")]
+    exposed = [text for program in job.spec.programs.values() for text in exposed_secrets(program.env)]
+    exposed = [*dict.fromkeys(exposed), *exposed_in_script(job.spec.script or "")]
     beside = [*_not_copied(job.spec, snapshot), *_of_the_image(job.spec, snapshot)]
     return [*exposed, *beside, *(expired(chosen, date.today()) if chosen else [])]
 
@@ -325,7 +325,7 @@ def _not_copied(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:
 def secret_lines(spec: LaunchSpec, environ: Mapping[str, str], variable: Callable[[str], Any]) -> bytes:
     """Lines NAME=base64 for the secrets whose values the controller holds. `variable` returns an Ansible variable."""
     lines, problems = b"", []
-    for name, source in sorted(spec.secrets.items()):
+    for name, source in sorted(spec.all_secrets.items()):
         if source.kind == "from_file":
             continue
         value = environ.get(source.name) if source.kind == "from_env" else variable(source.name)

@@ -160,12 +160,23 @@ class Job:
     script: str | None = None
     roots: Roots = ANYWHERE
 
-    def at_environment(self, path: str) -> Job:
-        """The same job with the place of its environment, which was found on the cluster."""
-        given = self.merged.data.get("environment") or {}
-        merged = replace(self.merged, data={**self.merged.data, "environment": {**given, "path": path}})
-        spec = replace(self.spec, environment=replace(self.spec.environment, path=path))
-        return replace(self, spec=spec, merged=merged)
+    def at_environments(self, paths: Mapping[str, str]) -> Job:
+        """The same job with the places of the conda environments that it names, which were found on the cluster."""
+
+        def spec_at(spec: LaunchSpec) -> LaunchSpec:
+            path = paths.get(spec.environment.conda or "", spec.environment.path)
+            return replace(spec, environment=replace(spec.environment, path=path))
+
+        def data_at(data: Mapping[str, Any]) -> JsonObject:
+            given = data.get("environment") or {}
+            path = paths.get(given.get("conda") or "")
+            return {**data, **({"environment": {**given, "path": path}} if path else {})}
+
+        roles = {name: replace(role, spec=spec_at(role.spec)) for name, role in self.spec.roles.items()}
+        data = data_at(self.merged.data)
+        if roles:
+            data.update(roles={name: data_at(role) for name, role in data.get("roles", {}).items()})
+        return replace(self, spec=replace(spec_at(self.spec), roles=roles), merged=replace(self.merged, data=data))
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -253,13 +264,14 @@ def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
 
     `located`: the absolute path of a value of code.src. Mistakes in the types of values are found later.
     """
-    code, environment = (merged.data.get(section) for section in ("code", "environment"))
-    path = environment.get("path") if isinstance(environment, dict) else None
-    if not isinstance(path, str) or not path or path.startswith(("/", "~")):
-        return
+    code, roles = (merged.data.get(section) for section in ("code", "roles"))
     given = code if isinstance(code, dict) else {}
-    start = str(given.get("in_place") or located(str(given.get("src") or ".")))
-    merged.data.update(environment={**(environment or {}), "path": os.path.normpath(os.path.join(start, path))})
+    for program in (merged.data, *(roles.values() if isinstance(roles, dict) else ())):
+        environment = program.get("environment") if isinstance(program, dict) else None
+        path = environment.get("path") if isinstance(environment, dict) else None
+        if isinstance(path, str) and path and not path.startswith(("/", "~")):
+            start = str(given.get("in_place") or located(str(given.get("src") or ".")))
+            program.update(environment={**(environment or {}), "path": os.path.normpath(os.path.join(start, path))})
 
 
 @dataclass(frozen=True)

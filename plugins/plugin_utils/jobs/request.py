@@ -54,7 +54,7 @@ def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, 
         checkpoint_dir=shared_checkpoints(spec),
         archives=node_copies.kept(refs, spec, site.settings, site.state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
-        secret_files={name: source.name for name, source in spec.secrets.items() if source.kind == "from_file"},
+        secret_files={name: source.name for name, source in spec.all_secrets.items() if source.kind == "from_file"},
     )
 
 
@@ -159,10 +159,10 @@ def _sources_on_nodes(spec: LaunchSpec) -> list[tuple[str, str]]:
         sources += [(f"{option}container.mounts", mount(text).source) for text in inside.mounts]
         if inside.runtime != "none" and (inside.image or "").startswith("/"):
             sources.append((f"{option}container.image", str(inside.image)))
+        if program.environment.path:
+            sources.append((f"{option}environment.path", program.environment.path))
     sources = [*{path: (option, path) for option, path in reversed(sources)}.values()][::-1]
     if spec.code.in_place:
         sources.append(("code.in_place", spec.code.in_place))
-    if spec.environment.path:
-        sources.append(("environment.path", spec.environment.path))
-    sources += [(f"data.{name}", source.folder) for name, source in sorted(spec.data.items()) if not source.tree]
+    sources += [(f"data.{name}", source.folder) for name, source in sorted(spec.all_data.items()) if not source.tree]
     return sources

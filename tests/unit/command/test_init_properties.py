@@ -85,7 +85,7 @@ def planned(made: Converted, folder: Path) -> None:
     job.write_text(made.text, encoding="utf-8")
     read = read_job(str(job), CLUSTER, {}, {}, str(folder))
     if read.spec.environment.conda:  # the login node knows its path
-        read = read.at_environment("/conda/torch")
+        read = read.at_environments({read.spec.environment.conda: "/conda/torch"})
     key = "e" * 32 if read.spec.environment.mode in ("venv", "path") else None
     roots = {"state_root": CLUSTER["state_root"], "store_root": CLUSTER["store_root"]}
     plan(

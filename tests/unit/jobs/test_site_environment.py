@@ -192,7 +192,7 @@ def test_a_login_node_without_conda(tmp_path: Path) -> None:
 def test_the_job_has_the_path(tmp_path: Path) -> None:
     """Also its record, from which it can be launched again."""
     job = {"name": "x", "command": ["x"], "environment": {"mode": "path", "conda": "torch"}}
-    read = read_job(job, None, None, None, str(tmp_path)).at_environment("/envs/torch")
+    read = read_job(job, None, None, None, str(tmp_path)).at_environments({"torch": "/envs/torch"})
     assert read.spec.environment.path == "/envs/torch"
     again = read_job(read.merged.data, None, None, None, str(tmp_path))
     assert again.spec == read.spec

@@ -230,11 +230,11 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("roles.rollout.container", {"runtime": "pyxis"})], "roles.rollout.container.image: is required"),
         (
             [("roles.rollout.container", PYXIS), ("preflight.imports", ["torch"])],
-            "preflight.imports: looks with the Python of one image",
+            "preflight.imports: looks with one Python for all, and the roles have not all the same container",
         ),
         (
             [("roles.rollout.container", PYXIS), ("environment.mode", "wheelhouse")],
-            "environment.mode: wheelhouse is made inside one image",
+            "environment.mode: wheelhouse is made once for all",
         ),
         (
             [

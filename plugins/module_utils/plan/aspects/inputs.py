@@ -20,8 +20,8 @@ class After(Aspect):
 
 
 class Data(Aspect):
-    """The datasets of the job."""
+    """The datasets of the job. A role has the variables of its own alone."""
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
         """Return the path of each dataset. The runtime sets the paths of packed datasets again after mounting them."""
-        return ((variable(name), dataset.folder) for name, dataset in sorted(context.spec.data.items()))
+        return ((variable(name), dataset.folder) for name, dataset in sorted(context.spec.all_data.items()))

@@ -81,6 +81,29 @@ def _cycles(roles: Mapping[str, Role]) -> Iterator[Finding]:
                     paths.append([*path, name])
 
 
+def _built_elsewhere(role: Role, first: Role) -> Iterator[Finding]:
+    """Yield a role whose environment would have to be built, and is not the one that is built for the launch."""
+    wanted, path = role.spec.environment, "environment.mode"
+    if wanted.built and wanted != first.spec.environment:
+        instead = "give the folder of one that is there, as {mode: path, path: ...}"
+        sentence = f"{wanted.mode} is built, and only the environment of {first.name}, which decides, is; {instead}"
+        yield (
+            [f"roles.{role.name}.{path}", path, f"roles.{first.name}.{path}"],
+            f"roles.{role.name}.{path}: {sentence}",
+        )
+
+
+def _two_of_a_name(section: str, roles: Mapping[str, Role]) -> Iterator[Finding]:
+    """Yield names that two roles give to different things: the job has one of each."""
+    known: dict[str, tuple[str, object]] = {}
+    for role in roles.values():
+        for name, value in getattr(role.spec, section).items():
+            other, first = known.setdefault(name, (role.name, value))
+            if value != first:
+                paths = [f"roles.{role.name}.{section}.{name}", f"roles.{other}.{section}.{name}"]
+                yield paths, f"{paths[0]}: {other} has another one of this name; give one of the two another name"
+
+
 def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
     given = {
         "launcher.inside_job": any(role.spec.launcher.inside_job for role in spec.roles.values()),
@@ -92,20 +115,24 @@ def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
     for path, there in given.items():
         if there:
             yield [path, "roles"], f"{path}: does not go with roles; leave it out, or give this job a single program"
-    if spec.one_container:
+    first, *others = spec.roles.values()
+    for role in others:
+        yield from _built_elsewhere(role, first)
+    for section in ("secrets", "data"):
+        yield from _two_of_a_name(section, spec.roles)
+    if spec.one_container and spec.one_environment:
         return
-    instead = "the roles have not all the same container"
+    instead = f"the roles have not all the same {'environment' if spec.one_container else 'container'}"
     if spec.environment.mode in ON_NODES:
         yield (
             ["environment.mode", "roles"],
-            f"environment.mode: {spec.environment.mode} is made inside one image, and {instead}; use sealed, or none",
+            f"environment.mode: {spec.environment.mode} is made once for all, and {instead}; use sealed, or none",
         )
     if spec.preflight.imports:
         yield (
             ["preflight.imports", "roles"],
-            f"preflight.imports: looks with the Python of one image, and {instead}; leave it out",
+            f"preflight.imports: looks with one Python for all, and {instead}; leave it out",
         )
-    first, *others = spec.roles.values()
     if any(role.spec.container.build for role in others) and not first.spec.container.build:
         sentence = f"container.build: {first.name}, which decides, runs in another image, and only its own is built"
         yield ["container.build", f"roles.{first.name}.container"], sentence

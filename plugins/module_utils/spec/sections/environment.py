@@ -115,6 +115,16 @@ class Environment:
         key=False,
     )
 
+    @property
+    def built(self) -> bool:
+        """Whether it is made for the launch, from packages."""
+        return self.mode not in ("path", "none")
+
+    @property
+    def adopted(self) -> bool:
+        """Whether the job enters it as a folder that may be a conda environment."""
+        return self.mode in ("path", "conda")
+
 
 @dataclass(frozen=True)
 class Setup:

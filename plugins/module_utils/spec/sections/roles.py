@@ -23,15 +23,19 @@ _RESERVED = ("group", "many")
 DECIDING = "trainer"
 #: The keys that may stand in a role. All else is of the launch.
 OF_A_ROLE = (
-    *("command", "shell", "env", "launcher"),
+    *("command", "shell", "env", "launcher", "secrets", "data", "fabric", "offline"),
     *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
     *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
     "container.env",
+    *(f"environment.{key}" for key in ("mode", "path", "conda")),
 )
 #: Of these a role has its own as a whole, or that of the job.
-WHOLE = ("container",)
+WHOLE = ("container", "environment")
 #: The sections that a role has from the top of the job, where it says nothing else.
-INHERITED = ("name", "env", "launcher", "resources", "setup", "code", "environment", "container", "fabric", "offline")
+INHERITED = (
+    *("name", "env", "secrets", "data", "launcher", "resources", "setup", "code", "environment", "container"),
+    *("fabric", "offline"),
+)
 #: What happens once a role ends before the deciding one.
 FAIL, DONE, RESTART, IGNORE = ON_EXIT = ("fail", "done", "restart", "ignore")
 #: What readiness is seen by.

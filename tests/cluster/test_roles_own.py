@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a role has for itself on real Slurm: its Python environment, its secrets, its datasets."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.cluster.launching import Site, log_of, nothing_left, read_json
+
+#: What a process finds, written as seen-ROLE.json; the deciding one waits for no one and writes its result.
+LOOK = """
+import json, os, shutil, sys
+role = os.environ["RANKZERO_ROLE"]
+values = {"python": sys.executable, "tool": shutil.which("tool"), "env": dict(os.environ)}
+with open(f"seen-{role}.json.part", "w") as stream:
+    json.dump(values, stream)
+os.rename(f"seen-{role}.json.part", f"seen-{role}.json")
+if role == "trainer":
+    with open("result.json", "w") as stream:
+        stream.write("{}")
+"""
+
+
+def environment(site: Site, name: str, conda: bool) -> str:
+    """An environment in its outward form: bin/python, a program of its own, and what says that it is a conda one."""
+    inside = f"{site.state_root}.envs/{name}"
+    place = site.host_path(inside)
+    for folder in ("bin", "lib/python3.11/site-packages/one-1.0.dist-info"):
+        (place / folder).mkdir(parents=True)
+    (place / "bin" / "python").symlink_to("/usr/bin/python3")
+    (place / "bin" / "tool").write_text("#!/bin/sh\n", encoding="utf-8")
+    (place / "bin" / "tool").chmod(0o755)
+    if conda:
+        (place / "conda-meta").mkdir()
+        (place / "conda-meta" / "history").write_text("==> once <==\n", encoding="utf-8")
+        (place / "etc/conda/activate.d").mkdir(parents=True)
+        script = place / "etc/conda/activate.d/gdal.sh"
+        script.write_text('export GDAL_DATA="$CONDA_PREFIX/share"\n', encoding="utf-8")
+    return inside
+
+
+def folder(site: Site, name: str) -> str:
+    inside = f"{site.state_root}.data/{name}"
+    site.host_path(inside).mkdir(parents=True)
+    return inside
+
+
+@pytest.fixture
+def look(site: Site) -> Site:
+    (site.folder / "code" / "look.py").write_text(LOOK, encoding="utf-8")
+    return site
+
+
+def job(site: Site, roles: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A job whose deciding role, `trainer`, starts once all others have looked."""
+    others = {
+        name: {"command": ["look.py"], "ready": {"file": f"seen-{name}.json"}, "on_exit": "done", **own}
+        for name, own in roles.items()
+        if name != "trainer"
+    }
+    trainer = {"command": ["look.py"], "after_ready": [*others], **roles.get("trainer", {})}
+    made = site.job([], roles={**others, "trainer": trainer}, artifact={"path": "result.json"}, **spec)
+    del made["command"]
+    return made
+
+
+def seen(site: Site, launch: dict[str, Any]) -> dict[str, dict[str, Any]]:
+    """What each role has found, by its name."""
+    run = site.run_dir(launch)
+    assert site.outcome(launch)["success"], log_of(run, launch["job_id"])
+    return {path.stem.partition("-")[2]: read_json(path) for path in (run / "work").glob("seen-*.json")}
+
+
+def test_each_role_has_the_environment_the_secrets_and_the_data_that_it_asks_for_and_no_others(look: Site) -> None:
+    servers, trainers = environment(look, "vllm", conda=True), environment(look, "train", conda=False)
+    roles = {
+        "rollout": {
+            "environment": {"mode": "path", "path": servers},
+            "secrets": {"HUB": {"from_env": "MY_HUB"}},
+            "data": {"prompts": folder(look, "prompts")},
+        },
+        "trainer": {"secrets": {"TRACKER": {"from_env": "MY_TRACKER"}}, "env": {"MODE": "train"}},
+        "judge": {"environment": {"mode": "none"}},
+    }
+    made = job(
+        look,
+        roles,
+        environment={"mode": "path", "path": trainers},
+        secrets={"ALL": {"from_env": "MY_ALL"}},
+        data={"text": folder(look, "text")},
+    )
+    values = {"MY_HUB": "hub-" + look.token, "MY_TRACKER": "tracker-" + look.token, "MY_ALL": "all-" + look.token}
+    played = look.play(made, env=values, wait=True)
+    launch = played.launch()
+    found = seen(look, launch)
+    assert {role: row["python"] for role, row in found.items()} == {
+        "rollout": f"{servers}/bin/python",
+        "trainer": f"{trainers}/bin/python",
+        "judge": "/usr/bin/python3",
+    }
+    # Nor are the programs of another role's environment found, or what its activation has set.
+    assert {role: row["tool"] for role, row in found.items()} == {
+        "rollout": f"{servers}/bin/tool",
+        "trainer": f"{trainers}/bin/tool",
+        "judge": None,
+    }
+    env = {role: row["env"] for role, row in found.items()}
+    names = ("GDAL_DATA", "CONDA_PREFIX", "VIRTUAL_ENV", "RANKZERO_DATA_TEXT", "RANKZERO_DATA_PROMPTS", "MODE")
+    data = f"{look.state_root}.data"
+    assert {role: {name: row[name] for name in names if name in row} for role, row in env.items()} == {
+        "rollout": {
+            "GDAL_DATA": f"{servers}/share",
+            "CONDA_PREFIX": servers,
+            "RANKZERO_DATA_TEXT": f"{data}/text",
+            "RANKZERO_DATA_PROMPTS": f"{data}/prompts",
+        },
+        "trainer": {"VIRTUAL_ENV": trainers, "RANKZERO_DATA_TEXT": f"{data}/text", "MODE": "train"},
+        "judge": {"RANKZERO_DATA_TEXT": f"{data}/text"},
+    }
+    given = {"rollout": {"HUB", "ALL"}, "trainer": {"TRACKER", "ALL"}, "judge": {"ALL"}}
+    for role, row in env.items():
+        assert {name for name, value in row.items() if value in values.values()} == given[role]
+        assert {value for value in values.values() if value in json.dumps(row)} == {
+            values[f"MY_{name}"] for name in given[role]
+        }
+    assert "secrets HUB; data prompts" in played.output and f"the environment {servers}" in played.output
+    nothing_left(look, launch)
+
+
+def test_a_role_whose_environment_is_not_there_is_refused_before_anything_is_submitted(look: Site) -> None:
+    gone = f"{look.state_root}.envs/gone"
+    played = look.play(job(look, {"rollout": {"environment": {"mode": "path", "path": gone}}}))
+    assert f"environment.path: {gone} is not on the cluster" in played.refused()
+    assert not look.jobs()

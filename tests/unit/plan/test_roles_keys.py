@@ -1,0 +1,196 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every key of the spec in a role: it reaches the processes of that role and of no other, or it is refused by name."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as real
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
+from tests.plans import plan
+from tests.unit.plan.test_key import OTHER
+from tests.unit.plan.test_roles import PYXIS, changed
+
+ROLLOUT = "roles.rollout"
+#: What a key is nothing without.
+WITH: dict[str, dict[str, Any]] = {
+    "environment.path": {"environment.mode": "path"},
+    "environment.conda": {"environment.mode": "path"},
+    "environment.mode": {"environment.path": "/envs/torch"},
+    **{
+        f"container.{key}": {f"container.{name}": value for name, value in PYXIS.items()}
+        for key in ("mounts", "workdir", "mount_home", "remap_root", "env", "writable")
+    },
+    "launcher.gpus": {"resources.gpus_per_node": 3, "launcher.ranks_per_node": None},
+    "launcher.rendezvous": {"launcher.kind": "torchrun"},
+    "container.image": {"container.runtime": "pyxis"},
+    "container.runtime": {"container.image": "/i.sqsh"},
+}
+#: Other values than those of the test of keys: with these, a role can have the key.
+VALUES: dict[str, Any] = {
+    "command": ["serve", "{port}", "--fast"],
+    "shell": "serve {port}",
+    "environment.mode": "path",
+    "launcher.ranks_per_node": 4,
+    "launcher.gpus": "node",
+    "resources.cpus_per_rank": 3,
+    "resources.nodes": 3,
+    "resources.gpus_per_node": 3,
+}
+
+
+def planned(job: dict[str, Any]) -> real.Plan:
+    read = read_job(job, None, None, None, "/").at_environments({"torch": "/envs/torch"})
+    standing = {"/envs/conda": Standing("a", True)}
+    roots = {"state_root": "/s", "store_root": "/t"}
+    return plan(read.spec, read.merged, code_key="c", runtime_key="r", adopted=standing, **roots)
+
+
+def reached(made: real.Plan) -> dict[str, tuple[Any, ...]]:
+    """What the processes of each role get: variables, words, options, container and Python."""
+    of_all = {**dict(made.exports), **{item.name: item.value for item in made.variables}}
+    result = {}
+    for role in made.roles:
+        env = {name: value for name, value in of_all.items() if name not in role.unset}
+        env |= {**dict(role.exports), **{item.name: item.value for item in role.variables}}
+        # The preflight looks at nodes for all, and copies nothing to them where any role is in a container.
+        given = {name: env[name] for name in env if not name.startswith(("RANKZERO_STAGE", "RANKZERO_PREFLIGHT"))}
+        given |= {"RANKZERO_SECRETS": env.get("RANKZERO_SECRETS", "")}
+        result[role.name] = (given, role.step, role.argv, role.topology, role.container, role.python, role.environment)
+    return result
+
+
+def own(path: str) -> list[tuple[str, Any]]:
+    """The changes by which the servers have a key, and what it needs."""
+    if path == "shell":
+        return [(f"{ROLLOUT}.command", None), (f"{ROLLOUT}.shell", VALUES[path])]
+    rows = {**WITH.get(path, {}), path: VALUES.get(path, OTHER.get(path))}
+    return [(f"{ROLLOUT}.{name}", value) for name, value in rows.items()]
+
+
+@pytest.mark.parametrize("path", sorted({*OTHER, "shell"}))
+def test_a_key_in_a_role_reaches_that_role_alone_or_is_refused_by_its_name(path: str) -> None:
+    needed = [(f"{ROLLOUT}.{name}", value) for name, value in WITH.get(path, {}).items()]
+    try:
+        before = planned(changed(*needed))
+    except SpecError:
+        before = planned(changed())
+    job = changed(*own(path))
+    allowed = any(path == known or path.startswith(f"{known}.") for known in OF_A_ROLE)
+    try:
+        after = planned(job)
+    except SpecError as error:
+        sentences = str(error).splitlines()
+        assert any(re.search(rf"\b{re.escape(path)}(\.[\w-]+)*: ", text) for text in sentences), error
+        assert not allowed or "does not go with roles" in str(error) or "launcher.inside_job" in str(error), error
+        assert allowed or "write it at the top of the job" in str(error), error
+        return
+    assert allowed, f"{path} is accepted in a role, and stands in no list of what a role may have"
+    was, now = reached(before), reached(after)
+    assert now["rollout"] != was["rollout"], f"{path} is accepted in a role and does nothing there"
+    # The job's own size is what all need.
+    if path not in ("resources.gpus_per_node",):
+        assert now["trainer"] == was["trainer"], f"{path} of one role reaches another one"
+    assert after.key != before.key or path in ("launcher.wait", "resources.cpus_per_rank", "fabric", "offline")
+
+
+def test_a_role_has_its_own_environment_as_a_whole() -> None:
+    """Also a conda environment of a role is entered as one, and what is built is for those that say nothing."""
+    job = changed(
+        ("environment", {"mode": "sealed"}),
+        (f"{ROLLOUT}.environment", {"mode": "path", "path": "/envs/conda"}),
+        ("roles.judge", {"command": ["judge.py"], "environment": {"mode": "none"}}),
+    )
+    merged = merge([Layer("job.yml", job)])
+    made = plan(
+        validated(merged), merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t",
+        environment_key="e", adopted={"/envs/conda": Standing("a", True)},
+    )  # fmt: skip
+    pythons = {role.name: role.python for role in made.roles}
+    built = "/t/environments/e/bin/python"
+    assert pythons == {"trainer": built, "rollout": "/envs/conda/bin/python", "judge": "python3"}
+    of_rollout = {item.name: item.value for item in made.roles[1].variables}
+    assert of_rollout["CONDA_PREFIX"] == "/envs/conda" and made.roles[2].argv[0] == "python3"
+    lines = {line.split(":")[0]: line for line in summary(made) if line.startswith("role")}
+    assert "sealed environment e from pyproject.toml" in lines["role trainer"]
+    assert "the environment /envs/conda" in lines["role rollout"] and "no environment" in lines["role judge"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "said"),
+    [
+        (
+            [(f"{ROLLOUT}.environment", {"mode": "venv"})],
+            "roles.rollout.environment.mode: venv is built, and only the environment of trainer, which decides, is",
+        ),
+        (
+            [("environment", {"mode": "venv"}), ("roles.trainer.environment", {"mode": "path", "path": "/e"})],
+            "roles.rollout.environment.mode: venv is built, and only the environment of trainer, which decides, is",
+        ),
+        (
+            [("preflight", {"imports": ["torch"]}), (f"{ROLLOUT}.environment", {"mode": "path", "path": "/e"})],
+            "preflight.imports: looks with one Python for all, and the roles have not all the same environment",
+        ),
+        (
+            [("secrets", {"A": {"from_env": "A"}}), (f"{ROLLOUT}.secrets", {"A": {"from_env": "B"}})],
+            "roles.rollout.secrets.A: trainer has another one of this name",
+        ),
+        (
+            [(f"{ROLLOUT}.data", {"text": "/a"}), ("roles.trainer.data", {"text": "/b"})],
+            "roles.rollout.data.text: trainer has another one of this name",
+        ),
+    ],
+)
+def test_what_a_launch_has_but_one_of_is_refused(changes: list[tuple[str, Any]], said: str) -> None:
+    with pytest.raises(SpecError) as error:
+        planned(changed(*changes))
+    assert said in str(error.value)
+
+
+def test_what_roles_have_for_themselves_is_in_the_key_and_known_to_the_cluster() -> None:
+    secret, place = {"HUB": {"from_file": "/keys/hub"}}, {"mode": "path", "path": "/envs/conda"}
+    job = changed(
+        (f"{ROLLOUT}.secrets", secret), (f"{ROLLOUT}.environment", place), (f"{ROLLOUT}.data", {"text": "/d"})
+    )
+    made = planned(job)
+    request = request_of(made, Site("/s", "/t"), made.refs, {}, "never")
+    assert request.secret_files == {"HUB": "/keys/hub"}
+    assert list(request.places.sources) == [("roles.rollout.environment.path", "/envs/conda"), ("data.text", "/d")]
+    other = plan(
+        made.spec, merge([Layer("job.yml", job)]), code_key="c", runtime_key="r", state_root="/s", store_root="/t",
+        adopted={"/envs/conda": Standing("b", True)},
+    )  # fmt: skip
+    assert other.key != made.key
+    # Whose a dataset is counts, too.
+    all_have = changed((f"{ROLLOUT}.data", {"text": "/d"}), ("roles.trainer.data", {"text": "/d"}))
+    one_has = changed(("roles.trainer.data", {"text": "/d"}))
+    keys = [launch_key(validated(merge([Layer("j", each)])), {}) for each in (all_have, one_has)]
+    assert len({*keys}) == 2
+
+
+def test_paths_and_names_of_environments_of_roles_are_found_as_the_jobs_own_are(tmp_path: Any) -> None:
+    job = changed(
+        ("environment", {"mode": "path", "conda": "train"}),
+        (f"{ROLLOUT}.environment", {"mode": "path", "path": ".venv-serve"}),
+        ("roles.judge", {"command": ["judge"], "environment": {"mode": "path", "conda": "judge"}}),
+    )
+    read = read_job(job, None, None, None, str(tmp_path)).at_environments({"train": "/c/train", "judge": "/c/judge"})
+    paths = {name: role.spec.environment.path for name, role in read.spec.roles.items()}
+    assert paths == {"trainer": "/c/train", "rollout": f"{tmp_path}/.venv-serve", "judge": "/c/judge"}
+    assert read.spec.environment.path == "/c/train"
+    # Also the record of the launch, from which it can be launched again, has them.
+    again = validated(merge([Layer("again", read.merged.data)]))
+    assert {name: role.spec.environment.path for name, role in again.roles.items()} == paths
