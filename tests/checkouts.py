@@ -48,6 +48,12 @@ def files(name: str, release: str = "HEAD", *below: str) -> list[str]:
     return [path for path in done.stdout.split("\0") if path]
 
 
+def submodule(name: str, path: str, release: str = "HEAD") -> str:
+    """The commit of a submodule of a release, which is in the clone of its own project."""
+    listed = ["git", "ls-tree", "--format=%(objectname)", release, "--", path]
+    return subprocess.run(listed, cwd=checkout(name), capture_output=True, text=True, check=True).stdout.strip()
+
+
 def unpacked(name: str, folder: Path, release: str = "HEAD", *below: str) -> Path:
     """The files of a release in a folder, which is made."""
     archive = ["git", "archive", "--format=tar", release, "--", *below]

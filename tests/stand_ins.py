@@ -231,7 +231,7 @@ if "--help" in sys.argv:
     for name in KNOWN:
         print(f"      --container-{name}=X or --no-container-{name}", flush=True)
 words = sys.argv[1:]
-scripts = [place for place, word in enumerate(words) if word.endswith(".sbatch")]
+scripts = [place for place, word in enumerate(words) if word.endswith((".sbatch", ".sh"))]
 given = [word for word in words[: scripts[0] if scripts else 0] if re.match("--(no-)?container-", word)]
 words = [word for word in words if word not in given]
 scripts = [place - len(given) for place in scripts]
@@ -241,7 +241,10 @@ for place in scripts:
     with open(words[place]) as stream:
         head, _, body = stream.read().partition("\\n")
     text = taken("\\n".join([head, *(f"#SBATCH {word}" for word in given), body]))
-    words[place] += ".seen"
+    folder, name = os.path.split(words[place])
+    os.makedirs(os.path.join(folder, ".seen"), exist_ok=True)
+    # Its name is that of the job.
+    words[place] = os.path.join(folder, ".seen", name)
     with open(words[place], "w") as stream:
         stream.write(text)
 os.execv("/usr/bin/sbatch", ["sbatch", *words])

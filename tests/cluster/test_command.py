@@ -24,9 +24,9 @@ SECONDS = 240
 
 
 class Person:
-    """Types commands in a folder with an inventory."""
+    """Types commands in a folder with an inventory; `more` are further variables of its login node."""
 
-    def __init__(self, site: Site) -> None:
+    def __init__(self, site: Site, **more: Any) -> None:
         self.site = site
         own = {
             "ansible_connection": "local",
@@ -34,6 +34,7 @@ class Person:
             "ansible_python_interpreter": "/usr/bin/python3",
             "launch_cluster": site.cluster,
             **site.user.variables(),
+            **more,
         }
         (site.folder / "inventory").mkdir()
         content = {"slurm_login": {"hosts": {"login": own}}}

@@ -145,10 +145,8 @@ def cpu_lab(folder: Path) -> dict[str, Script]:
     }
 
 
-def enroot_site(folder: Path) -> dict[str, Script]:
-    """Its own command line without the options of the image, which the lab's Slurm does not know
-    (test_script_containers.py has these).
-    """
+def enroot_scripts(folder: Path) -> list[str]:
+    """Its scripts and what they find beside themselves, and the words of its own command line."""
     place = "examples/cross-node-dl-slurm-script"
     checkouts.unpacked(checkouts.ENROOT_SITE, folder, "HEAD", place)
     for path in (folder / place).iterdir():
@@ -159,8 +157,16 @@ def enroot_site(folder: Path) -> dict[str, Script]:
         (folder / path).touch()
     stand_ins(folder, "python", "python3", "module", nvidia_smi=NVIDIA_SMI)
     said = (folder / "submit-line.sh").read_text(encoding="utf-8")
-    line = shlex.split(said[said.rindex("\nsbatch ") :], comments=True)
+    line = shlex.split(said[said.rindex("\nsbatch ") :].replace("\\\n", " "), comments=True)
     assert line[0] == "sbatch" and line[-1].endswith("prelaunch.sh")
+    return line
+
+
+def enroot_site(folder: Path) -> dict[str, Script]:
+    """Its own command line without the options of the image, which the lab's Slurm does not know
+    (test_projects_enroot.py has these).
+    """
+    line = enroot_scripts(folder)
     size = ("--nodes=2", "--gpus-per-node=2", "--ntasks-per-node=2")
     return {"prelaunch": script(folder, line[-1].removeprefix("./"), *size, in_place=True)}
 

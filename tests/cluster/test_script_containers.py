@@ -11,10 +11,13 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 from rankzero.sbatch.calls import differences
 from tests.cluster.both_ways import noted
-from tests.cluster.launching import JOB_SECONDS, Site, log_of, rank_logs
+from tests.cluster.launching import Site, log_of, rank_logs
 from tests.cluster.test_script_jobs import CORPUS
 from tests.stand_ins import PYXIS_SBATCH, PYXIS_SRUN, command, squashfs
 
@@ -26,44 +29,88 @@ exec srun --mpi=none ./worker.sh
 """
 #: What pyxis is asked for the script's steps: a launch mounts its own places as well.
 ASKED = "_SLURM_SPANK_OPTION_pyxis_.*"
+LOGIN = 'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" PATH=/usr/bin:/bin /bin/bash --login -c "$1"'
 WORKER = '#!/bin/bash\nexec ./bin/call worker "$SLURM_PROCID" "$INSIDE" "$PWD"\n'
 
 
+def submitted(site: Site, folder: str, path: str, words: Sequence[str]) -> str:
+    """Submit by sbatch from a login shell in a folder of the lab, with this PATH; the job's id."""
+    line = f"cd {folder} && PATH={path} {shlex.join(['sbatch', '--parsable', *words])}"
+    return site.head(["/bin/sh", "-c", LOGIN, "login", line]).stdout.split()[-1]
+
+
+class InImage:
+    """A folder of a user's on the cluster, once for sbatch and once for a launch, and the stand-in for pyxis.
+
+    fill: makes such a folder. image: the file of the image below it, whose PATH is `path` after the folder of the
+    tools. folder: where the script works and notes its calls.
+    """
+
+    def __init__(
+        self,
+        site: Site,
+        fill: Callable[[Path], object],
+        *,
+        image: str,
+        path: str = "/usr/bin:/bin",
+        folder: str = "",
+    ) -> None:
+        self.site = site
+        self.tools, self.by_hand, self.launched = (
+            f"{site.state_root}.{name}" for name in ("tools", "by-hand", "launched")
+        )
+        command(site.host_path(self.tools), "srun", PYXIS_SRUN)
+        command(site.host_path(self.tools), "sbatch", PYXIS_SBATCH)
+        for place in (self.by_hand, self.launched):
+            fill(site.host_path(place))
+            squashfs(site.host_path(place) / image, {"PATH": f"{self.tools}:{path}", "INSIDE": "torch"})
+        site.user.give(*(site.host_path(place) for place in (self.tools, self.by_hand, self.launched)))
+        self.folder = folder
+
+    def cluster(self) -> dict[str, Any]:
+        """What an inventory says of a cluster that has pyxis."""
+        shell = self.site.shell("with-pyxis", f'PATH="{self.tools}:$PATH" exec "$LAB_SHELL" "$@"')
+        setup = {"commands": [f"export PATH={self.tools}:$PATH"]}
+        return {"ansible_shell_executable": shell, "launch_cluster": {**self.site.cluster, "setup": setup}}
+
+    def compare(self, plain: str, launch: Any, count: int, *, noted_in: str = "", random: str = ASKED) -> None:
+        """Fail unless both jobs have made the same `count` calls, and ended with the same exit code."""
+        site, run = self.site, self.site.run_dir(launch)
+        outcome = site.outcome(launch)
+        ended = site.ended(plain)
+        printed = (log_of(run, str(launch["job_id"])), rank_logs(run))
+        assert outcome["success"] == (ended == "COMPLETED"), (ended, outcome, printed)
+        expected, actual = (
+            noted(site.host_path(place) / self.folder / noted_in, {place: "FOLDER", job: "JOB"}, random)
+            for place, job in ((self.by_hand, plain), (self.launched, str(launch["job_id"])))
+        )
+        wrong = differences(expected, actual)
+        assert not wrong, "\n".join([*wrong, *map(str, printed)])
+        assert len(expected) == count
+
+
 def test_a_script_in_an_image_does_what_it_does_under_sbatch(site: Site) -> None:
-    tools, by_hand, launched = (f"{site.state_root}.{name}" for name in ("tools", "by-hand", "launched"))
-    command(site.host_path(tools), "srun", PYXIS_SRUN)
-    command(site.host_path(tools), "sbatch", PYXIS_SBATCH)
-    squashfs(site.host_path(tools) / "site.sqsh", {"PATH": f"{tools}:/usr/bin:/bin", "INSIDE": "torch"})
     project = site.folder / "project"
     shutil.copytree(CORPUS / "bin", project / "bin")
     (project / "prelaunch.sbatch").write_text(SCRIPT, encoding="utf-8")
     command(project, "worker.sh", WORKER)
-    for place in (by_hand, launched):
-        shutil.copytree(project, site.host_path(place))
-        site.user.give(site.host_path(place))
-    site.user.give(site.host_path(tools))
+    both = InImage(site, lambda folder: shutil.copytree(project, folder), image="site.sqsh")
 
     def options(place: str) -> list[str]:
-        mounts = f"{place}:{place},{tools}:{tools}:ro"
-        where = [f"--container-image={tools}/site.sqsh", f"--container-mounts={mounts}"]
+        where = [
+            f"--container-image={place}/site.sqsh",
+            f"--container-mounts={place}:{place},{both.tools}:{both.tools}:ro",
+        ]
         return [*where, f"--container-workdir={place}", "--container-mount-home", "--nodes=2"]
 
-    words = ["sbatch", "--parsable", *options(by_hand), "prelaunch.sbatch", "a b", "c"]
-    line = f"cd {by_hand} && PATH={tools}:$PATH {shlex.join(words)}"
-    login = 'exec env -i HOME="$HOME" USER="$USER" LOGNAME="$LOGNAME" PATH=/usr/bin:/bin /bin/bash --login -c "$1"'
-    plain = site.head(["/bin/sh", "-c", login, "login", line]).stdout.split()[-1]
-    asked = ["sbatch", *options(launched), f"{project}/prelaunch.sbatch", "a b", "c"]
+    plain = submitted(
+        site, both.by_hand, f"{both.tools}:$PATH", [*options(both.by_hand), "prelaunch.sbatch", "a b", "c"]
+    )
+    asked = ["sbatch", *options(both.launched), f"{project}/prelaunch.sbatch", "a b", "c"]
     launch = site.launch(
         None,
         *("-e", json.dumps({"job": shlex.join(asked)})),
-        launch_overrides={"code.src": str(project), "code.in_place": launched},
-        launch_cluster={**site.cluster, "setup": {"commands": [f"export PATH={tools}:$PATH"]}},
-        ansible_shell_executable=site.shell("with-pyxis", f'PATH="{tools}:$PATH" exec "$LAB_SHELL" "$@"'),
+        launch_overrides={"code.src": str(project), "code.in_place": both.launched},
+        **both.cluster(),
     )
-    site.lab.wait_until(lambda: len(noted(site.host_path(by_hand), {})) == 5, JOB_SECONDS, "sbatch has run the script")
-    outcome, run = site.outcome(launch), site.run_dir(launch)
-    assert outcome["success"], (log_of(run, launch["job_id"]), rank_logs(run))
-    expected = noted(site.host_path(by_hand), {by_hand: "FOLDER", plain: "JOB"}, ASKED)
-    actual = noted(site.host_path(launched), {launched: "FOLDER", str(launch["job_id"]): "JOB"}, ASKED)
-    wrong = differences(expected, actual)
-    assert not wrong, "\n".join(wrong)
+    both.compare(plain, launch, 5)

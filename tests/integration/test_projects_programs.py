@@ -17,11 +17,17 @@ from typing import Any
 import pytest
 import yaml
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site as Cluster
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import make_elsewhere, wanted_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.gather import aim_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.request import PackagesRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import prepare
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.project import pack_trees, project_recipe
 from tests import checkouts
 from tests.repository import ROOT
+from tests.unit.pyenv import supplies
 from tests.unit.runtime.harness import Site
 
 EXAMPLE = ROOT / "examples" / "megatron_bridge"
@@ -173,6 +179,38 @@ def test_the_evaluator_of_the_cpu_lab_passes_logs_of_its_style(tmp_path: Path) -
     assert said.splitlines()[-1].endswith("PASS"), said
     assert "nnodes=2  nproc_per_node=2" in said and "All ranks accounted for" in said
     assert "1/1 nodes had both proj & pkgs visible" in said
+
+
+#: What the lock of a release has no wheel of, for an image with Python 3.12: built where the set of packages is made.
+#: fast-hadamard-transform asks for the image's torch and compiler.
+SOURCES = {
+    "v0.6.0": {
+        "antlr4-python3-runtime 4.9.3 (sdist)",
+        "emerging-optimizers 0.2.0 (vcs)",
+        "fast-hadamard-transform 1.1.0 (vcs)",
+        "megatron-core (directory)",
+        "wget 3.2 (sdist)",
+    },
+}
+
+
+@pytest.mark.parametrize("release", sorted(SOURCES))
+def test_the_project_of_megatron_bridge_is_read_with_its_submodule(tmp_path: Path, release: str) -> None:
+    """Its pyproject.toml and uv.lock as they are. Its packages are not fetched here: they are for GPUs."""
+    folder = checkouts.unpacked(checkouts.BRIDGE, tmp_path / "bridge", release, "pyproject.toml", "uv.lock")
+    place = "3rdparty/Megatron-LM"
+    submodule = checkouts.submodule(checkouts.BRIDGE, place, release)
+    own = ("pyproject.toml", "README.md", "megatron/core/package_info.py")
+    checkouts.unpacked(checkouts.MEGATRON, folder / place, submodule, *own)
+    platform = "x86_64-manylinux_2_39"
+    made = project_recipe(str(folder), {"extras": [], "python": "3.12", "torch": "auto", "mode": "venv"})
+    assert [tree.path for tree in made.trees] == [place]
+    sent = pack_trees(str(folder), made, str(tmp_path))
+    options = supplies.options(str(tmp_path / "store"), python="3.12", platform=platform)
+    wanted = wanted_of(options, PackagesRequest(sent.pyproject, sent.lock, trees=sent.trees))
+    with pytest.raises(RankzeroError, match=r"no wheel fits Python 3\.12") as caught:
+        make_elsewhere(str(tmp_path / "set"), wanted, aim_of(wanted), None)
+    assert set(caught.value.partial["missing"]) == SOURCES[release]
 
 
 #: A project -> a job of its users in its checkout, by their own words.

@@ -78,6 +78,7 @@ _REPLACED = {
 }
 _TYPES = {info.path: info.meta["type"] for info in fields_of(LaunchSpec)}
 _COMMAND = re.compile(r"(?:\S*/)?sbatch\s+\S")
+_GOES_ON = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
 _TASKS = re.compile(r"(?P<first>[0-9]{1,4})(?:-(?P<last>[0-9]{1,4})(?::(?P<step>[0-9]{1,4}))?)?")
 # Longer lists of values are not written out.
 _MOST_TASKS = 100
@@ -187,7 +188,8 @@ def read_command_line(text: str) -> CommandLine:
     """Read a command line of sbatch, quoted as for a shell. The words after its script are the script's arguments."""
     header = Header()
     try:
-        words = [(0, word) for word in shlex.split(text)[1:]]
+        # Python's shlex keeps the end of a line that goes on, as a word.
+        words = [(0, word) for word in shlex.split(_GOES_ON.sub(r"\1", text))[1:]]
     except ValueError as error:
         header.problems.append((0, str(error)))
         return CommandLine(header, None, [])

@@ -139,7 +139,8 @@ def _call(said: Mapping[str, Any], random: str) -> Call:
 
 def _without(chosen: Iterable[str], word: str) -> str:
     for value in chosen:
-        word = word.replace(value, "CHOSEN")
+        # The number of a process may be a part of any other number.
+        word = re.sub(_alone(value), "CHOSEN", word)
     return word
 
 

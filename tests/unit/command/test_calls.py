@@ -64,6 +64,12 @@ def test_values_of_one_job_count_nowhere() -> None:
     assert len(compared(launched, by_hand)) == 2
 
 
+def test_a_value_of_one_job_is_no_part_of_another_number() -> None:
+    """A helper's process number was found in the number of steps."""
+    steps = {"arguments": ["--steps=131072"]}
+    assert compared([said(0, "8", PID="13", **steps)], [said(0, PID="7", **steps)], random="PID") == []
+
+
 def on(nodes: str, names: list[str], job: str, port: str) -> list[str]:
     """What the ranks of a job on these nodes note, one on each; the first one's address is 10.0.0.JOB."""
     made = []

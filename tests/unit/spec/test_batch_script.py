@@ -140,6 +140,8 @@ def test_a_script_is_taken() -> None:
         ("sbatch --parsable -Hk -- --x.sh", {"resources.sbatch.hold": True, "resources.sbatch.no-kill": True},
          ("--x.sh", [])),
         ("sbatch --comment='a # b' x", {"resources.sbatch.comment": "a # b"}, ("x", [])),
+        ("sbatch -N 4 \\\n  --comment=a\\\nb \\\n x.sh a", {"resources.nodes": "4", "resources.sbatch.comment": "ab"},
+         ("x.sh", ["a"])),
     ],
 )  # fmt: skip
 def test_a_command_line_is_read_up_to_its_script(
