@@ -373,3 +373,5 @@ def test_summary() -> None:
     assert summary(planned())[-1].startswith("success exit code 0; no artifact")
     alone = "on      1 node x 1 rank = 1 rank by srun; a node: 1 CPU; partition (default)"
     assert summary(planned())[2] == alone
+    around = summary(planned(setup={"before_ranks": ["a", "b"], "after_ranks": ["c"]}))
+    assert any("2 lines before the ranks on each node, 1 line after the ranks on each node" in row for row in around)

@@ -25,7 +25,14 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import resul
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, launched, limit
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import BAD, NOTE, OK, RUNNING, Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
+    BAD,
+    NOTE,
+    OK,
+    RUNNING,
+    WARNING,
+    Row,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
 
@@ -243,6 +250,15 @@ def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> No
         text for text in rows if "together" in text
     ]
     assert len([text for text in rows if "together" in text]) == (2 if said else 0)
+
+
+def test_what_went_wrong_after_the_ranks_is_a_warning_and_on_the_card() -> None:
+    problem = "`cp -r out /home` ended with exit code 1 on node01 (setup.after_ranks)"
+    result = {"standing": "succeeded", "success": True, "completed": True, "outcome": {"after_ranks": problem}}
+    assert [row.state for row in report(HOST, LAUNCH, result, {}, {}) if problem in row.text] == [WARNING]
+    assert f"  after     {problem}" in card(LAUNCH, result, {})
+    rows = [row.text for row in report(HOST, LAUNCH, {**result, "outcome": {}}, {}, {})]
+    assert not [line for line in rows + card(LAUNCH, {**result, "outcome": {}}, {}) if "after" in line]
 
 
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
