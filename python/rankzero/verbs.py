@@ -11,7 +11,7 @@ import re
 import shutil
 import sys
 from argparse import Namespace
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from rankzero.errors import UsageError
@@ -25,16 +25,15 @@ KEY = re.compile(r"[0-9a-f]{4,64}")
 JOB_FILE = (".yml", ".yaml", *SCRIPT_FILE)
 
 
-def inventory_of(given: Sequence[str], environment: Mapping[str, str] | None = None) -> tuple[str, ...]:
+def inventory_of(given: Sequence[str]) -> tuple[str, ...]:
     """The inventories for the command line: those given, else ./inventory, else the user's own. Empty if Ansible's own
     settings name one.
     """
     if given:
         return tuple(given)
-    environment = os.environ if environment is None else environment
-    if environment.get("ANSIBLE_INVENTORY") or configuration(environment).get("inventory"):
+    if os.environ.get("ANSIBLE_INVENTORY") or configuration(os.environ).get("inventory"):
         return ()
-    own = os.path.join(environment.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "rankzero", "inventory")
+    own = os.path.join(os.environ.get("XDG_CONFIG_HOME") or os.path.expanduser("~/.config"), "rankzero", "inventory")
     return next(((place,) for place in ("inventory", own) if os.path.exists(place)), ())
 
 

@@ -141,9 +141,9 @@ def is_time(value: object) -> bool:
     return isinstance(value, (int, float)) and not isinstance(value, bool) and 0 <= value <= LATEST
 
 
-def is_count(value: object, most: int = 1_000_000) -> bool:
-    """Return whether a value from a file is an integer from 0 to `most`. True and False are not."""
-    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= most
+def is_count(value: object) -> bool:
+    """Return whether a value from a file is an integer from 0 to a million. True and False are not."""
+    return isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= 1_000_000
 
 
 def is_job_id(value: object) -> bool:
@@ -186,9 +186,9 @@ def write(path: str, content: str, *, durably: bool = False) -> None:
     replace_file(path, content, mode=0o644, durably=durably)
 
 
-def create(path: str, content: str, *, mode: int = 0o644, durably: bool = False) -> None:
+def create(path: str, content: str, *, durably: bool = False) -> None:
     """Create a new file with this content. Raises OSError, also if the file exists."""
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644)
     with os.fdopen(descriptor, "w", encoding="utf-8") as stream:
         stream.write(content)
         if durably:

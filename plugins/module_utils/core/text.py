@@ -93,16 +93,20 @@ def short_list(names: Sequence[str], most: int = 4) -> str:
     return f"{', '.join(names[: most - 1])} and {len(names) - most + 1} more"
 
 
-def node_list(nodes: Sequence[str], most: int = 8) -> str:
+#: Names, or lines, that a message shows of many.
+MOST_LISTED = 8
+
+
+def node_list(nodes: Sequence[str]) -> str:
     """Return the names of a few nodes for one line, then how many more there are."""
-    more = f" and {len(nodes) - most} more" if len(nodes) > most else ""
-    return " ".join(nodes[:most]) + more
+    more = f" and {len(nodes) - MOST_LISTED} more" if len(nodes) > MOST_LISTED else ""
+    return " ".join(nodes[:MOST_LISTED]) + more
 
 
-def last_lines(text: str, most: int = 8) -> str:
+def last_lines(text: str) -> str:
     """Return the last non-empty lines of a program's output, indented. They usually state the error."""
     lines = [line for line in text.splitlines() if line.strip()]
-    return "\n".join(f"  {line}" for line in lines[-most:])
+    return "\n".join(f"  {line}" for line in lines[-MOST_LISTED:])
 
 
 def significant(value: float, digits: int = 3) -> str:

@@ -43,7 +43,6 @@ _PRIVATE_TMP = "private_tmp"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
 # The families without a root.
-NO_FAILURE = (HEALTHY, UNKNOWN)
 # A rank ended otherwise than by a kill, or the launcher began to end the others.
 _STEP_ENDED = re.compile(
     r"Terminating StepId|Job step aborted|CANCELLED AT|"

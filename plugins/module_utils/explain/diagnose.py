@@ -12,7 +12,7 @@ import dataclasses
 import json
 import os
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -80,13 +80,7 @@ class _Request:
     paces: Sequence[float] = ()
 
 
-def diagnose(
-    slurm: Slurm,
-    options: Parameters,
-    *,
-    check_mode: bool = False,
-    clock: Callable[[], float] = time.time,
-) -> ModuleResult:
+def diagnose(slurm: Slurm, options: Parameters, *, check_mode: bool = False) -> ModuleResult:
     """The result of module job_diagnosis for DIAGNOSIS_SPEC. Raises `RankzeroError` where nothing can be read."""
     request = _Request(
         processes=options["processes"] or min(4, os.cpu_count() or 1),
@@ -95,7 +89,7 @@ def diagnose(
         stall_seconds=options["stall_seconds"],
         write=options["write"],
         check_mode=check_mode,
-        now=clock(),
+        now=time.time(),
         paces=options.get("x_paces") or (),
     )
     if options.get("path"):

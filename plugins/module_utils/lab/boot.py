@@ -184,7 +184,7 @@ def start_agents(lab: Lab, host: Host) -> processes.Identity:
     return wait_for_agent(lab, host, agents.SUPERVISOR)
 
 
-def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> processes.Identity:
+def wait_for_agent(lab: Lab, host: Host, name: str) -> processes.Identity:
     """Wait until an agent has set up its namespace, and record its pid for the wrappers."""
     agent = control.agent(host, name)
     answer: list[processes.Identity] = []
@@ -198,7 +198,7 @@ def wait_for_agent(lab: Lab, host: Host, name: str, timeout: float = 20.0) -> pr
         # An agent that could not set up its namespace has ended; its log says why.
         return not control.agent(host, agents.SUPERVISOR).running(name)
 
-    if not control.until(ready, timeout) or not answer:
+    if not control.until(ready, 20.0) or not answer:
         raise RankzeroError(f"lab {lab.name}: {name} did not come up\n{control.log_tail(lab, name)}")
     write_file(f"{host.socket_directory}/{name}.pid", f"{answer[0]}\n")
     return answer[0]
@@ -314,7 +314,7 @@ def nodes_up(lab: Lab) -> dict[str, str]:
     return {pair[0]: pair[1] for pair in pairs if len(pair) == 2}
 
 
-def wait_for_nodes(lab: Lab, host: Host, names: list[str], timeout: float = 60.0) -> None:
+def wait_for_nodes(lab: Lab, host: Host, names: list[str]) -> None:
     """Wait until the named nodes are up. Drained nodes count as up: an administrator chose to drain them."""
     seen: dict[str, str] = {}
 
@@ -322,10 +322,10 @@ def wait_for_nodes(lab: Lab, host: Host, names: list[str], timeout: float = 60.0
         seen.update(nodes_up(lab))
         return all(_up(seen.get(name, "")) for name in names) or bool(_lost(lab, host, names))
 
-    in_time = control.until(settled, timeout, 0.05)
+    in_time = control.until(settled, 60.0, 0.05)
     lost = _lost(lab, host, names)
     if lost or not in_time:
-        how = f"slurmd ended on {', '.join(lost)}" if lost else f"not ready after {timeout:.0f} s"
+        how = f"slurmd ended on {', '.join(lost)}" if lost else "not ready after 60 s"
         states = ", ".join(f"{name} {seen.get(name, 'unknown')}" for name in names if not _up(seen.get(name, "")))
         tails = "\n".join(control.log_tail(lab, name, 6) for name in (lost or names)[:2])
         raise RankzeroError(f"lab {lab.name}: {how}: {states}\n{tails}")

@@ -131,9 +131,9 @@ def run(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> subproce
         raise RankzeroError(f"{' '.join(argv)} did not end within {timeout:.0f} s") from error
 
 
-def must(argv: Sequence[str], stdin: str = "", timeout: float = 60.0) -> str:
+def must(argv: Sequence[str], stdin: str = "") -> str:
     """Like `run`, but a nonzero exit code raises RankzeroError with the end of the command's output."""
-    done = run(argv, stdin, timeout)
+    done = run(argv, stdin)
     if done.returncode != 0:
         words = (done.stderr.strip() or done.stdout.strip())[-2000:]
         raise RankzeroError(f"{' '.join(argv)} failed with exit code {done.returncode}: {words}")
@@ -165,7 +165,7 @@ def log_tail(lab: Lab, where: str, count: int = 12) -> str:
     return "\n".join(parts)
 
 
-def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Condition, timeout: float = 60.0) -> None:
+def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Condition) -> None:
     """Wait until `ready` holds. If the daemon ends first, raise an error at once with the last lines of its logs."""
     state = {"lost": False}
 
@@ -175,8 +175,8 @@ def wait_for_service(lab: Lab, agent: Agent, service: str, where: str, ready: Co
         state["lost"] = not agent.running(service)
         return state["lost"]
 
-    if not until(done, timeout) or state["lost"]:
-        how = "ended while it started" if state["lost"] else f"was not ready after {timeout:.0f} s"
+    if not until(done, 60.0) or state["lost"]:
+        how = "ended while it started" if state["lost"] else "was not ready after 60 s"
         raise RankzeroError(f"lab {lab.name}: {service} on {where} {how}\n{log_tail(lab, where)}")
 
 

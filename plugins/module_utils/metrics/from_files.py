@@ -74,9 +74,9 @@ def _rows(root: Beneath, name: str, most: int) -> Iterator[tuple[dict[str, Any],
             yield row, None if step is None else int(step), stamp if usable else None, follows
 
 
-def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int, most: int = MOST_OF_A_LOG) -> None:
+def read_json_lines(into: MetricSet, root: Beneath, name: str, attempt: int) -> None:
     """Add the numbers of a file whose lines are JSON objects. An object without a step counts by its number."""
-    for count, (row, step, stamp, _follows) in enumerate(_rows(root, name, most), 1):
+    for count, (row, step, stamp, _follows) in enumerate(_rows(root, name, MOST_OF_A_LOG), 1):
         for key, value in row.items():
             number = _number(value)
             if number is not None and key not in _POSITIONS:

@@ -154,19 +154,22 @@ def _value(text: str) -> float | None:
     return real_number(match[0]) if match else None
 
 
-def idle_nodes(samples: dict[str, NodeSamples], idle: float = 5.0, busy: float = 50.0) -> list[str]:
+#: Per cent: a GPU that rests, and one that works.
+IDLE, BUSY = 5.0, 50.0
+
+
+def idle_nodes(samples: dict[str, NodeSamples]) -> list[str]:
     """Nodes with an idle GPU while most other nodes are busy.
 
-    Ranks that wait in a collective keep their GPUs at 100 %; the GPU of the rank that they wait for is idle. `idle`,
-    `busy`: per cent.
+    Ranks that wait in a collective keep their GPUs at 100 %; the GPU of the rank that they wait for is idle.
     """
     lowest = {
         node: min(gpu.utilisation for gpu in usage.gpus.values() if gpu.utilisation is not None)
         for node, usage in samples.items()
         if any(gpu.utilisation is not None for gpu in usage.gpus.values())
     }
-    working = [node for node, value in lowest.items() if value >= busy]
-    resting = [node for node, value in lowest.items() if value <= idle]
+    working = [node for node, value in lowest.items() if value >= BUSY]
+    resting = [node for node, value in lowest.items() if value <= IDLE]
     return resting if len(working) > len(resting) else []
 
 

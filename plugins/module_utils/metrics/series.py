@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
@@ -123,12 +122,12 @@ class Spread:
                 self.values, self._every = self.values[::2], 2 * self._every
         self.count += 1
 
-    def quantiles(self, wanted: Sequence[float] = QUANTILES) -> list[float]:
+    def quantiles(self) -> list[float]:
         """The quantiles, and the highest value at the end; empty without values."""
         if not self.values:
             return []
         ordered = sorted(self.values)
-        return [*(ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in wanted), self.highest]
+        return [*(ordered[min(len(ordered) - 1, int(part * len(ordered)))] for part in QUANTILES), self.highest]
 
 
 def _short(value: float | None) -> float | None:

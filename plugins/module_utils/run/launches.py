@@ -296,7 +296,7 @@ def final_reports(
 FRESH_OUTCOME = 60.0
 
 
-def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: Callable[[], float] = time.time) -> bool:
+def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool) -> bool:
     """Return whether a launch is over.
 
     A success is final, so Slurm is not asked. Only Slurm knows whether a failed job was put back into the queue. `ask`:
@@ -305,7 +305,7 @@ def is_over(run: RunDirectory, slurm: Slurm, *, ask: bool, often: bool, clock: C
     """
     status = status_of(RunFacts.read(run))
     failed = status.outcome is not None
-    fresh = status.outcome is not None and clock() - float(status.outcome.get("time") or 0) < FRESH_OUTCOME
+    fresh = status.outcome is not None and time.time() - float(status.outcome.get("time") or 0) < FRESH_OUTCOME
     if status.standing == UNKNOWN and (ask or fresh or (failed and not often)):
         try:
             status = ask_slurm(slurm, [run]).status(run)

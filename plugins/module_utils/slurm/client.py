@@ -105,23 +105,23 @@ def submitted_from(since: float | None) -> float:
     return 0.0 if since is None or since > time.time() else since - CLOCK_SLACK
 
 
-def short_queries(arguments: Sequence[str], limit: int = LIST_BYTES) -> Iterator[list[str]]:
+def short_queries(arguments: Sequence[str]) -> Iterator[list[str]]:
     """Split a query whose list of ids or names ("--jobs=1,2,3") is too long for one argument into several queries.
 
     Yields the arguments of each. The answers together are the answer to the whole query.
     """
-    long = next((index for index, word in enumerate(arguments) if len(word.encode()) > limit), None)
+    long = next((index for index, word in enumerate(arguments) if len(word.encode()) > LIST_BYTES), None)
     if long is None:
         yield list(arguments)
         return
     option, _equals, listed = arguments[long].partition("=")
     parts: list[list[str]] = [[]]
-    room = limit
+    room = LIST_BYTES
     for word in listed.split(","):
         room -= len(word.encode()) + 1
         if room < 0 and parts[-1]:
             parts.append([])
-            room = limit - len(word.encode()) - 1
+            room = LIST_BYTES - len(word.encode()) - 1
         parts[-1].append(word)
     for part in parts:
         yield [*arguments[:long], f"{option}={','.join(part)}", *arguments[long + 1 :]]

@@ -87,9 +87,9 @@ class FieldInfo:
         return self.attribute.default
 
 
-def fields_of(table: type, prefix: str = "") -> Iterator[FieldInfo]:
+def fields_of(table: type) -> Iterator[FieldInfo]:
     """Iterate over the leaves of the table, depth first, in the order of the file."""
-    return iter(_leaves(table, prefix))
+    return iter(_leaves(table, ""))
 
 
 @functools.cache

@@ -35,7 +35,6 @@ def open_url(
     login: tuple[str, str] | None = None,
     trusted: bool = False,
     method: str = "GET",
-    timeout: float = 60.0,
 ) -> Any:
     """The open response; the caller closes it. `trusted`: the host's certificate is not checked.
 
@@ -54,7 +53,7 @@ def open_url(
     handlers: list[urllib.request.BaseHandler] = [_Guarded(), urllib.request.ProxyHandler(proxies or None)]
     handlers.append(urllib.request.HTTPSHandler(context=_context(environment.get("SSL_CERT_FILE") or None, trusted)))
     opener = urllib.request.build_opener(*handlers)
-    return opener.open(request, timeout=timeout)
+    return opener.open(request, timeout=60.0)
 
 
 @functools.lru_cache(maxsize=4)

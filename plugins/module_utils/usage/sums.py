@@ -87,13 +87,13 @@ class Used:
         return cls(**{name: value for name, value in document.items() if name not in ("run_dir", "logs_dir")})
 
 
-def usage(slurm: Slurm, options: Parameters, *, clock: Callable[[], float] = time.time) -> ModuleResult:
+def usage(slurm: Slurm, options: Parameters) -> ModuleResult:
     """Return the result of module usage_info. Raises `RankzeroError` for a wrong month."""
     for option in ("since", "until"):
         if options.get(option) and not _MONTH.fullmatch(str(options[option])):
             raise RankzeroError(f"{option}: {options[option]!r} is not a month; write YEAR-MONTH, such as 2026-03")
     root = os.path.expanduser(str(options["state_root"]))
-    by_launch, untrusted = used_by(slurm, root, find_runs(root, name=options.get("name")), clock=clock)
+    by_launch, untrusted = used_by(slurm, root, find_runs(root, name=options.get("name")))
     used = by_launch.values()
     active = [launch for launch in used if launch.promised is not None]
     first, last = options.get("since") or "", options.get("until") or "9"

@@ -23,8 +23,6 @@ if TYPE_CHECKING:
     from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 
 LOG_BYTES = 16 * 1024
-# A wait for a line of a log reads all of the log, this many bytes at a time.
-WHOLE_LOG_BYTES = 256 * 1024
 
 
 @dataclass(frozen=True)

@@ -180,14 +180,14 @@ def leftovers(rows: Rows) -> dict[str, list[str]]:
     return processes_of
 
 
-def xids(path: str | None = None, now: float | None = None) -> list[str] | None:
+def xids(now: float | None = None) -> list[str] | None:
     """Recent hardware Xids of the kernel's log, as words; None where the log may not be read.
 
     A record of /dev/kmsg is `priority,sequence,microseconds since boot,flags;message`, one a read().
     """
     now = time.monotonic() if now is None else now
     try:
-        log = os.open(path or KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
+        log = os.open(KERNEL_LOG, os.O_RDONLY | os.O_NONBLOCK)
     except OSError:
         return None
     text, size = [], 0

@@ -120,8 +120,8 @@ class Streams(Source):
                     meter.count(len(block))
 
 
-def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel: int, wanted: int = 12) -> list[_Made]:
-    """`work` on all items in threads. Raises RankzeroError with up to `wanted` errors; others are raised at once."""
+def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel: int) -> list[_Made]:
+    """`work` on all items in threads. Raises RankzeroError with up to a dozen errors; others are raised at once."""
     made, complaints = [], []
     with ThreadPoolExecutor(max_workers=max(1, parallel)) as pool:
         running = [pool.submit(work, item) for item in items]
@@ -135,8 +135,8 @@ def together(work: Callable[[_Given], _Made], items: Iterable[_Given], parallel:
                     other.cancel()
                 raise
     if complaints:
-        more = f"\nand {len(complaints) - wanted} more" if len(complaints) > wanted else ""
-        raise RankzeroError("\n".join(sorted(complaints)[:wanted]) + more)
+        more = f"\nand {len(complaints) - 12} more" if len(complaints) > 12 else ""
+        raise RankzeroError("\n".join(sorted(complaints)[:12]) + more)
     return made
 
 

@@ -49,7 +49,6 @@ class Web(Streams):
         sums: str | None = None,
         *,
         token: str | None = None,
-        environment: Mapping[str, str] | None = None,
     ) -> None:
         parts = urlsplit(src)
         if parts.scheme not in ("http", "https") or not parts.hostname:
@@ -70,7 +69,7 @@ class Web(Streams):
         self.names = [plain(name) for name in files] if self.folder else [plain(_last(parts.path))]
         self.sums = plain(sums) if sums else None
         self.host = parts.netloc
-        self.environment = os.environ if environment is None else environment
+        self.environment = os.environ
         self.token = token
 
     def expect(self, names: Iterable[str]) -> None:

@@ -136,10 +136,10 @@ def in_environment(variables: Iterable[str], directory: str) -> bool:
     return in_job and f"SLURM_CONF={directory}/etc/slurm/slurm.conf" in known
 
 
-def kill_all(marks: Marks, timeout: float = 20.0) -> int:
+def kill_all(marks: Marks) -> int:
     """SIGKILL every member until none is left. Returns how many there were. RankzeroError if some do not end."""
     killed: set[Identity] = set()
-    deadline = time.monotonic() + timeout
+    deadline = time.monotonic() + 20.0
     while True:
         left = members(marks)
         if not left:
