@@ -137,3 +137,16 @@ def test_a_role_whose_environment_is_not_there_is_refused_before_anything_is_sub
     played = look.play(job(look, {"rollout": {"environment": {"mode": "path", "path": gone}}}))
     assert f"environment.path: {gone} is not on the cluster" in played.refused()
     assert not look.jobs()
+
+
+def test_two_roles_of_which_none_decides_are_on_one_node(look: Site) -> None:
+    """The one that shares stands first: whose nodes it takes gets its own later."""
+    roles = {"judge": {"share": "rollout"}, "rollout": {}}
+    launch = look.launch(job(look, roles), wait=True)
+    found = seen(look, launch)
+    started = read_json(look.run_dir(launch) / "started.json")
+    nodes = {role["name"]: role["nodes"] for role in started["roles"]}
+    assert nodes["judge"] == nodes["rollout"] != nodes["trainer"] and len(started["nodes"]) == 2
+    assert {role: [row["env"]["SLURMD_NODENAME"]] for role, row in found.items()} == nodes
+    assert len({host for role in started["roles"] for host in role["hosts"]}) == 3
+    nothing_left(look, launch)

@@ -117,7 +117,7 @@ def _exports(
     yield "RANKZERO_FIRST_RANK", str(first_rank)
     yield "RANKZERO_ON_EXIT", keys.on_exit
     if keys.share:
-        yield "RANKZERO_SHARE", "1"
+        yield "RANKZERO_SHARE", launch.host(role)
     if keys.after_ready:
         yield "RANKZERO_AFTER_READY", " ".join(keys.after_ready)
     if keys.ready:

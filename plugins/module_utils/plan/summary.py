@@ -78,7 +78,7 @@ def _role_lines(plan: Plan) -> list[str]:
         if own_images:
             words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
         words += _own_words(plan, role)
-        words += [f"on nodes of {plan.roles[0].name}"] if role.keys.share else []
+        words += [f"on nodes of {plan.spec.host(role)}"] if role.keys.share else []
         words += [f"after {' and '.join(role.keys.after_ready)} ready"] if role.keys.after_ready else []
         words += [f"ready by {role.keys.ready.way} {role.keys.ready.value}".strip()] if role.keys.ready else []
         lines.append(f"role {step.name}: {'; '.join(words)}")

@@ -144,7 +144,9 @@ def job_gpus(spec: LaunchSpec) -> int:
 
 
 def node_groups(spec: LaunchSpec) -> Sequence[Sequence[Role]]:
-    """Return the roles that have nodes in common: the one that decides with those beside it, then each other alone."""
-    roles = [*spec.roles.values()]
-    beside = [role for role in roles[1:] if role.keys.share]
-    return [[*roles[:1], *beside], *([role] for role in roles[1:] if role not in beside)] if roles else []
+    """Return the roles that have nodes in common: each that has its own, the one that decides first, with those beside
+    it.
+    """
+    roles = spec.roles.values()
+    hosts = [role for role in roles if not spec.host(role)]
+    return [[host, *(role for role in roles if spec.host(role) == host.name)] for host in hosts]

@@ -281,6 +281,10 @@ class LaunchSpec:
         """The spec of each program by the option that it stands in: `roles.NAME.`, or "" for a job with one."""
         return {f"roles.{role.name}.": role.spec for role in self.roles.values()} or {"": self}
 
+    def host(self, role: Role) -> str:
+        """Return the name of the role on whose nodes a role runs; empty where it has nodes of its own."""
+        return next(iter(self.roles), "") if role.keys.share is True else str(role.keys.share or "")
+
     @property
     def one_container(self) -> bool:
         """Whether all programs run in the same container, or all in none."""

@@ -58,8 +58,8 @@ class Step:
 class Role:
     """A program of a launch with several (rank/roles.py). `words`: its srun, as the script has it; `env`: what of its
     environment is its own; `per_node`, `ranks`: its processes; `first_rank`: the number of the first one among those of
-    all roles; `beside`: on nodes of the first role; `hosts`: HOST:PORT of each; `answered`: its ports have answered,
-    and `watcher` asks whose they are; `ended_at`: when its end is judged.
+    all roles; `beside`: the role on whose nodes it runs; `hosts`: HOST:PORT of each; `answered`: its ports have
+    answered, and `watcher` asks whose they are; `ended_at`: when its end is judged.
     """
 
     name: str
@@ -69,7 +69,7 @@ class Role:
     per_node: int
     ranks: int
     first_rank: int
-    beside: bool = False
+    beside: str = ""
     dropped: list[str] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)

@@ -28,11 +28,13 @@ def lay_out(job: Job) -> None:
     first = ports.row(job.id, own + others)
     if not first:
         verdict.refuse(job, 71, f"no {own + others} free ports in a row on {job.node}, which the roles need")
+    for role in job.roles:
+        if not role.beside:
+            role.nodes, left = left[: role.node_count], left[role.node_count :]
+    hosts = {role.name: role for role in job.roles}
     for number, role in enumerate(job.roles):
         if role.beside:
-            role.nodes = job.roles[0].nodes[: role.node_count]
-        else:
-            role.nodes, left = left[: role.node_count], left[role.node_count :]
+            role.nodes = hosts[role.beside].nodes[: role.node_count]
         if len(role.nodes) < role.node_count:
             verdict.refuse(job, 71, f"role {role.name} needs {role.node_count} nodes, and {len(role.nodes)} are left")
         address = {}

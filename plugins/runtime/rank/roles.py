@@ -44,7 +44,7 @@ def register(job: Job, words: list[str]) -> None:
         per_node=job.number("RANKZERO_RANKS_PER_NODE"),
         ranks=job.number("RANKZERO_WORLD_SIZE"),
         first_rank=job.number("RANKZERO_FIRST_RANK"),
-        beside=bool(job.get("RANKZERO_SHARE")),
+        beside=job.get("RANKZERO_SHARE"),
     )
     job.roles.append(role)
 

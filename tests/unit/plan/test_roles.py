@@ -127,7 +127,7 @@ def test_roles_on_the_same_nodes_split_their_cpus() -> None:
         options = dict(step.step)
         assert (options["cpus-per-task"], options["exact"], options["mem"]) == (cpus, True, "0")
         assert not {"gres", "gpus-per-node"} & {*options}
-    assert [dict(step.exports).get("RANKZERO_SHARE") for step in made.roles] == [None, "1"]
+    assert [dict(step.exports).get("RANKZERO_SHARE") for step in made.roles] == [None, "trainer"]
 
 
 def test_roles_on_the_same_nodes_split_their_gpus() -> None:
@@ -142,6 +142,18 @@ def test_roles_on_the_same_nodes_split_their_gpus() -> None:
     assert dict(planned(both).header)["gpus-per-node"] == "7"
 
 
+def test_two_roles_of_which_none_decides_are_on_the_same_nodes() -> None:
+    judge = {"command": ["judge"], "share": "rollout", "resources": {"cpus_per_rank": 4}}
+    made = planned(changed(("roles.judge", judge)))
+    header = dict(made.header)
+    # 3 servers of 2 CPUs with a judge of 4, and 4 ranks of 1 CPU.
+    assert (header["nodes"], header["cpus-per-task"]) == ("6", "10")
+    options = {step.name: dict(step.step) for step in made.roles}
+    assert {name for name, given in options.items() if given.get("exact")} == {"rollout", "judge"}
+    assert dict(made.roles[2].exports)["RANKZERO_SHARE"] == "rollout"
+    assert any("role judge" in line and "on nodes of rollout" in line for line in summary(made))
+
+
 def test_a_role_that_has_its_own_nodes_says_nothing_of_the_rest_of_them() -> None:
     for step in planned(JOB).roles:
         assert not {"exact", "mem", "gres"} & {*dict(step.step)}
@@ -152,7 +164,12 @@ def test_a_role_that_has_its_own_nodes_says_nothing_of_the_rest_of_them() -> Non
     [
         (("roles.trainer.share", True), ["roles.trainer.share", "trainer decides"]),
         (("roles.rollout.nodes", 5), ["roles.rollout.nodes: 5 nodes", "trainer", "has 4"]),
-        (("roles.rollout.share", "often"), ["roles.rollout.share", "often"]),
+        (("roles.rollout.share", "trainr"), ["roles.rollout.share: trainr is no role; did you mean trainer?"]),
+        (("roles.rollout.share", "Not a name"), ["roles.rollout.share: must be true, false or the name of a role"]),
+        (
+            ("roles.judge", {"command": ["judge"], "share": "rollout"}),
+            ["roles.judge.share: rollout has no nodes", "name trainer"],
+        ),
     ],
 )
 def test_who_can_be_beside_whom(change: tuple[str, Any], words: list[str]) -> None:

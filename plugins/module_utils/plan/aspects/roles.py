@@ -25,10 +25,9 @@ class Roles(Aspect):
                 yield ["artifact.role", "roles"], "artifact.role: this job has no roles; leave it out"
             return
         roles = spec.roles
-        first, *_others = roles.values()
         for role in roles.values():
             here = f"roles.{role.name}"
-            yield from _beside(here, role, first)
+            yield from _beside(here, role, spec)
             for name in role.keys.after_ready:
                 yield from _gate(here, role, name, roles)
             for name in named_in([*role.spec.command, role.spec.shell or ""]):
@@ -43,14 +42,25 @@ class Roles(Aspect):
         yield from _not_with_roles(spec)
 
 
-def _beside(here: str, role: Role, first: Role) -> Iterator[Finding]:
-    path, nodes, most = f"{here}.share", role.spec.resources.nodes, first.spec.resources.nodes
-    if role.keys.share and role is first:
+def _beside(here: str, role: Role, spec: LaunchSpec) -> Iterator[Finding]:
+    path, name, nodes = f"{here}.share", spec.host(role), role.spec.resources.nodes
+    host = spec.roles.get(name)
+    first, *_others = spec.roles.values()
+    if name and role is first:
         yield [path], f"{path}: {role.name} decides; write share in the roles that are to run beside it"
-    elif role.keys.share and nodes > most:
+    elif name and host is None:
+        known = f"{suggestion(name, list(spec.roles))}; roles: {', '.join(spec.roles)}"
+        yield [path], f"{path}: {name} is no role{known}; write true for the one that decides"
+    elif host and spec.host(host):
         yield (
-            [path, f"{here}.nodes", f"roles.{first.name}.nodes"],
-            f"{here}.nodes: {nodes} nodes, but {first.name}, whose nodes it shares, has {most}; take at most as many",
+            [path, f"roles.{name}.share"],
+            f"{path}: {name} has no nodes of its own; name {spec.host(host)}, whose nodes it shares",
+        )
+    elif host and nodes > host.spec.resources.nodes:
+        most = host.spec.resources.nodes
+        yield (
+            [path, f"{here}.nodes", f"roles.{name}.nodes"],
+            f"{here}.nodes: {nodes} nodes, but {name}, whose nodes it shares, has {most}; take at most as many",
         )
 
 

@@ -100,6 +100,15 @@ def _ready(value: object) -> Ready:
     return Ready(way, fields[way], int(60 * t.time_minutes(fields.get("within", WITHIN))))
 
 
+def _share(value: object) -> bool | str:
+    try:
+        return bool(t.BOOLEAN.parse(value))
+    except t.Invalid:
+        if isinstance(value, str) and re.fullmatch(NAME, value):
+            return value
+        raise t.Invalid(f"must be true, false or the name of a role, not {t.shown(value)}") from None
+
+
 @dataclass(frozen=True)
 class RoleKeys:
     """What a role says besides its program."""
@@ -124,10 +133,10 @@ class RoleKeys:
         FAIL,
         example=RESTART,
     )
-    share: bool = option(
-        t.BOOLEAN,
-        "It runs on nodes of the role that decides, at the same time. Each has the CPUs and GPUs that it asks for, "
-        "and the memory is for both.",
+    share: bool | str = option(
+        t.Type("true, false or the name of a role", _share, {"type": ["boolean", "string"]}),
+        "It runs on nodes of the role that decides (true), or of the role of this name, at the same time. Each has the "
+        "CPUs and GPUs that it asks for, and the memory is for both.",
         False,
         example=True,
     )
