@@ -18,8 +18,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
     SweepResult,
     read_result,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import Producers
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Producers
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Rendered, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display

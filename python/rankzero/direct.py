@@ -43,14 +43,14 @@ class Verb:
     """A playbook whose first task for the cluster calls one module, and whose next one shows lines.
 
     `variables`: all that the playbook reads from an inventory, but for the cluster's. `title`: of its task. `do`: what
-    it does on the host. `shows`: the lines that it shows of a result.
+    it does on the host. `shows`: the lines that it shows of a result, if it shows any.
     """
 
     module: str
     title: str
     variables: tuple[str, ...]
     do: Callable[[Host, Call], Result]
-    shows: Callable[[Result], list[str]]
+    shows: Callable[[Result], list[str] | None] = lambda _result: None
 
 
 def _status(host: Host, call: Call) -> Result:
@@ -71,7 +71,7 @@ def _status(host: Host, call: Call) -> Result:
 def _diagnose(host: Host, call: Call) -> Result:
     from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 
-    if host.login.families:
+    if host.login.cluster.get("diagnosis_families"):
         raise NotPlain("the site has failure families of its own")
     path = {"path": call.variables["logs"]} if "logs" in call.variables else {}
     return host.called("job_diagnosis", {**_selected(host, call.variables), **path}, DIAGNOSIS_SPEC)
@@ -93,6 +93,12 @@ def _fetched(result: Result) -> list[str]:
     count = len(result.get("files") or [])
     news = f"{result.get('bytes')} bytes fetched, in {count} file{'' if count == 1 else 's'}"
     return [str(result.get("dest")), news if count else "nothing new to fetch"]
+
+
+def _plan(host: Host, call: Call) -> Result:
+    from rankzero.direct_launch import plan
+
+    return plan(host, call)
 
 
 _SELECTORS = tuple(SELECTION)
@@ -119,7 +125,10 @@ VERBS = {
         _logs,
         _fetched,
     ),
+    "plan": Verb("job", "Plan on the cluster", ("job", "launch_job", "rerun", "explain"), _plan),
 }
+#: Those that launch: the settings of role launch are theirs as well.
+LAUNCHING = ("plan",)
 
 
 def directly(call: Call, output: Any = None) -> Played | None:
@@ -149,12 +158,16 @@ def _login(call: Call) -> Login:
     verb = VERBS.get(call.playbook)
     if verb is None:
         raise NotPlain(f"{call.playbook} is more than one call of a module")
-    if call.flags:
-        raise NotPlain(f"{' '.join(call.flags)}: an option of Ansible")
     if call.typed:
         raise NotPlain(f"-e {' '.join(call.typed)}: variables of Ansible")
     login = login_of(call.inventory, call.variables.get("cluster"), os.environ)
-    defined = sorted({*verb.variables} & {*login.defined})
+    read = {*verb.variables}
+    if call.playbook in LAUNCHING:
+        importable()
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, SETTINGS
+
+        read |= {*SETTINGS, DECLARED}
+    defined = sorted(read & {*login.defined})
     if defined:
         raise NotPlain(f"the inventory sets {', '.join(defined)}")
     if login.connection == "ssh":
@@ -178,7 +191,7 @@ def _played(verb: Verb, login: Login, call: Call) -> Played:
 
     if not os.path.samefile(carrier.ROOT, os.path.join(collection(), "plugins")):
         raise NotPlain("another copy of the collection is imported")
-    host = Host(login)
+    host = Host(login, call.playbook == "plan")
     action = f"{COLLECTION}.{verb.module}"
     session = Session(os.environ)
     session.of_hosts([login.name])
@@ -192,13 +205,18 @@ def _played(verb: Verb, login: Login, call: Call) -> Played:
             answer = {**answer, "warnings": host.warnings.told}
         result = printable_result(answer)
         session.drain()
+        for row in results.differences(login.name, result) if "--diff" in call.flags else []:
+            session.add(row)
         seconds = session.painter.end_task(login.name)
         rows = results.warned(login.name, result)
         if result.get("failed"):
             rows += results.failed(login.name, action, verb.title, result)
         else:
             rows += results.done(login.name, action, verb.title, result, seconds)
-            rows += results.done(login.name, "ansible.builtin.debug", "", {"msg": verb.shows(result)}, None)
+            lines = verb.shows(result)
+            rows += (
+                results.done(login.name, "ansible.builtin.debug", "", {"msg": lines}, None) if lines is not None else []
+            )
         for row in rows:
             session.add(row)
     except KeyboardInterrupt:
@@ -217,7 +235,7 @@ def _selected(host: Host, given: Arguments) -> dict[str, Any]:
     chosen: dict[str, Any] = {option: given[name] for name, option in SELECTION.items() if name in given}
     if "generation" in chosen:
         chosen["generation"] = int(chosen["generation"])
-    root = host.login.state_root
+    root = host.login.cluster.get("state_root")
     return chosen if root is None else {**chosen, "state_root": root}
 
 

@@ -47,10 +47,10 @@ class Warnings:
 
 
 class Host:
-    """The login node of one command."""
+    """The login node of one command. `check_mode`: whether modules may change nothing."""
 
-    def __init__(self, login: Login) -> None:
-        self.login = login
+    def __init__(self, login: Login, check_mode: bool) -> None:
+        self.login, self.check_mode = login, check_mode
         self.warnings = Warnings()
         self.screen = Screen(self.warnings)
 
@@ -63,7 +63,7 @@ class Host:
         defaults = {name: option.get("default") for name, option in spec.items() if name not in arguments}
         options = {**arguments, **defaults}
         paths = carrier.paths_in(options, spec)
-        request = carrier.Request(module.rpartition(".")[2], options, paths)
+        request = carrier.Request(module.rpartition(".")[2], options, paths, self.check_mode)
         answer = carrier.carry(request, self.login.python, self.shell)
         if answer is None:
             raise NotPlain(f"the host does not run module {request.module}")

@@ -6,8 +6,9 @@
 Plain is what means the same each time: files of hosts and variables, and nothing that a program, a lookup or a password
 decides. For any other inventory the answer is None, and a playbook reads it. Nothing here imports Ansible.
 
-Only the few values of the login nodes that a call needs are kept, never a secret: the names of all other variables, and
-none of their values. What is kept is named by the content of every file that Ansible reads for the inventory.
+Only what a call needs of the login nodes is kept: how they are reached, and launch_cluster, which names secrets and
+holds none. Of all other variables the names are kept, and none of their values. What is kept is named by the content of
+every file that Ansible reads for the inventory.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ from typing import Any
 from rankzero.playbook import DEFAULT_PATHS, SCREEN, ansible_playbook, collection_root, configuration, surroundings
 
 #: Raised by a change of what is kept.
-FORM = "1"
+FORM = "2"
 #: An inventory of more or larger files (bytes) is read by a playbook each time.
 MOST_FILES, MOST_BYTES = 200, 1 << 20
 INVENTORY_SECONDS = 60
@@ -52,6 +53,10 @@ CONNECTION = {
 PLUGINS = ("~/.ansible/plugins", "/usr/share/ansible/plugins")
 _WORD = re.compile(r"[A-Za-z0-9][\w.:@-]*", re.ASCII)
 _TEMPLATE = re.compile(r"\{[{%#]")
+#: What YAML may have taken for a date: a playbook gets it as one.
+_DATE = re.compile(r'"\d{4}-\d\d?-\d\d?[^"]*"')
+#: A name in a map that is a number or true in YAML, and a text in what ansible-inventory writes.
+_NO_NAME = re.compile(r'"(?:-?\d[^"]*|true|false|null|-?Infinity|NaN)":')
 #: An inventory file for a plugin says so with this key.
 _OF_PLUGIN = re.compile(r"""(?<![\w-])plugin['"]?\s*:""")
 
@@ -62,9 +67,10 @@ class NotPlain(Exception):
 
 @dataclass(frozen=True)
 class Login:
-    """A login node: how to reach it, and what the inventory says of its cluster. None: the default.
+    """A login node: how to reach it, and what the inventory says of its cluster (`launch_cluster`). None:
+    the default.
 
-    `defined`: the names of all its variables. `families`: whether the site has failure families of its own.
+    `defined`: the names of all its variables.
     """
 
     name: str
@@ -74,8 +80,7 @@ class Login:
     port: str | None
     python: str
     shell: str
-    state_root: str | None
-    families: bool
+    cluster: dict[str, Any]
     defined: list[str]
 
 
@@ -268,6 +273,8 @@ def _plain(chosen: str, name: str, variables: Mapping[str, Any]) -> Iterator[tup
         or not isinstance(cluster.get("state_root", ""), str)
         or not isinstance(own.get("slurm_cluster", ""), str)
         or _TEMPLATE.search(text := json.dumps(matters))
+        or _DATE.search(text)
+        or _NO_NAME.search(text)
         or "__ansible_" in text
     ):
         return
@@ -282,8 +289,7 @@ def _plain(chosen: str, name: str, variables: Mapping[str, Any]) -> Iterator[tup
             # As the action of a playbook, which has asked the host for nothing before.
             python="python3" if python.startswith("auto") else python,
             shell=given.get("ansible_shell_executable", "/bin/sh"),
-            state_root=cluster.get("state_root"),
-            families=bool(cluster.get("diagnosis_families")),
+            cluster=cluster,
             defined=sorted(own),
         ),
     )

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""logs on real Slurm, with and without ansible-playbook: the same requests, and the same files.
+"""plan and logs on real Slurm, with and without ansible-playbook: the same requests, and the same files.
 
 The inventory is a plain one: what stands there for the login node's shell makes the words of both ways the user's.
 """
@@ -20,11 +20,14 @@ import pytest
 
 from rankzero import command, errors
 from rankzero.playbook import Played
-from tests.cluster.launching import RESULT, Site
+from tests.cluster.launching import RESULT, UNTIL_GO, Site
 from tests.repository import CACHE
 
 #: The folder of a task on the host, which only a playbook makes.
 TASK_FOLDER = re.compile(r'"folder": (null|"[^"]*")')
+
+#: Of the inventory, in another order than ansible-inventory gives.
+LAYER = {"resources": {"time": "00:09:00"}, "env": {"ZED": 1, "ABC": "2"}}
 
 
 class Typist:
@@ -40,7 +43,7 @@ class Typist:
             "ansible_connection": "local",
             "ansible_shell_executable": shell,
             "ansible_python_interpreter": "/usr/bin/python3",
-            "launch_cluster": site.cluster,
+            "launch_cluster": {**site.cluster, **LAYER},
         }
         (site.folder / "inventory").mkdir()
         content = {"slurm_login": {"hosts": {"login": own}}}
@@ -71,7 +74,9 @@ class Typist:
         shown = self._capfd.readouterr()
         calls = [path.read_text() for path in sorted(self.noted.iterdir(), key=lambda path: int(path.name))]
         asked = [TASK_FOLDER.sub('"folder": null', text) for text in calls if text.startswith("{")]
-        return {"code": code, "out": shown.out, "err": shown.err, "asked": asked}
+        # Slurm is asked twice, and the minute may change between.
+        out = re.sub(r"start it at [\d-]+ [\d:]+", "start it at", shown.out)
+        return {"code": code, "out": out, "err": shown.err, "asked": asked}
 
     def same(self, *words: str) -> dict[str, Any]:
         """What both ways do and say. Fails where they differ."""
@@ -88,6 +93,25 @@ def typist(site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFix
     # The first call of a user leaves the code on the host.
     typist.types("ls", playbook=False)
     return typist
+
+
+def test_a_plan_is_the_same_call_by_both_ways(typist: Typist) -> None:
+    site = typist.site
+    proven = {"require": {"loss": {"lt": 2}}}
+    job = site.write(site.job(RESULT, artifact=proven))
+    # Nothing is on the cluster.
+    assert "to be built first: code" in typist.same("plan", job)["out"]
+    assert site.play(job, wait=True).rc == 0
+    planned = typist.same("plan", job, "-n", "2")
+    assert "generation 1 would be submitted" in planned["out"] and len(planned["asked"]) == 1
+    typist.same("plan", job, "--json", "--explain", "-s", 'artifact.require={"loss": {"lt": 1e-05}}')
+    typist.same("plan", job, "-c", "login", "-s", "env={Z: 1, A: 2}")
+    long = site.write(site.job(f"touch begun; {UNTIL_GO}", "long", artifact=proven), "long.yml")
+    (launch,) = json.loads(typist.types("run", long, "-d", "--json", playbook=True)["out"])["launches"]
+    site.wait_for(site.run_dir(launch) / "work" / "begun")
+    assert "already there and active" in typist.same("plan", long)["out"]
+    site.go(launch)
+    assert typist.same("plan", "nowhere.yml")["code"] == errors.REFUSED
 
 
 def test_logs_are_the_same_by_both_ways(typist: Typist) -> None:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The verbs that only look, with and without ansible-playbook: byte for byte the same request, screen and document.
+"""The verbs that look or plan, with and without ansible-playbook: byte for byte the same request, screen and document.
 
 The requests are noted where they arrive: by a stand-in for ssh, and for the Python of this machine as a login node.
 """
@@ -24,7 +24,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
 from rankzero import command, errors
-from rankzero.direct import VERBS, directly, why_not
+from rankzero.direct import LAUNCHING, VERBS, directly, why_not
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.options import parse
 from rankzero.playbook import Played
@@ -203,6 +203,8 @@ NOT_PLAIN: dict[str, dict[str, Any]] = {
     "another connection": {"login": {"ansible_connection": "docker"}},
     "words for ssh": {"login": {"ansible_ssh_common_args": "-J gate"}},
     "an option in place of a host": {"login": {"ansible_host": "-oProxyCommand=id"}},
+    "a date in what it needs": {"login": {"launch_cluster": {"fabrics": {"ib": {"until": "DATE"}}}}},
+    "a name that is a number": {"login": {"launch_cluster": {"env": {"1": "x"}}}},
     "a path of another type": {"login": {"launch_cluster": {"state_root": 7}}},
     "two hosts": {"more": {"second": {}}},
     "a program": {"mode": 0o755},
@@ -221,7 +223,9 @@ NOT_PLAIN: dict[str, dict[str, Any]] = {
 def test_what_is_not_plain_is_left_to_a_playbook(ways: Ways, reason: str, monkeypatch: pytest.MonkeyPatch) -> None:
     given = NOT_PLAIN[reason]
     hosts = {"login": {"ansible_connection": "local", **given.get("login", {})}, **given.get("more", {})}
-    text = json.dumps({"slurm_login": {"hosts": hosts}}).replace('"UNSAFE"', "!unsafe x")
+    text = (
+        json.dumps({"slurm_login": {"hosts": hosts}}).replace('"UNSAFE"', "!unsafe x").replace('"DATE"', "2027-01-31")
+    )
     path = ways.inventory(text.replace('"VAULT"', '!vault "$ANSIBLE_VAULT;1.1;AES256\\n3030\\n"'))
     path.chmod(given.get("mode", 0o644))
     for name in given:
@@ -238,7 +242,6 @@ def test_what_is_not_plain_is_left_to_a_playbook(ways: Ways, reason: str, monkey
 LEFT = {
     "ls -e limit=3": "-e limit",
     "run job.yml": "train is more than one call",
-    "plan job.yml": "plan is more than one call",
     "cancel gpt": "cancel is more than one call of a module",
     "attach gpt": "attach is more than one call",
     "sweep job.yml -d": "sweep is more than one call",
@@ -274,6 +277,21 @@ def test_logs_come_the_same_by_both_ways(ways: Ways) -> None:
     assert seen[0] == seen[1]
 
 
+def test_a_wrong_file_is_refused_before_anything_is_asked(ways: Ways) -> None:
+    ways.inventory(SITE)
+    (ways.project / "bad.yml").write_text("name: x\ncommand: [x]\nresources: {nodes: two}\n")
+    for path, what in {"bad.yml": "resources.nodes", "nowhere.yml": "nowhere.yml"}.items():
+        direct, played = (ways.types("plan", path, playbook=playbook) for playbook in (False, True))
+        assert direct == played and direct["code"] == errors.REFUSED and not direct["asked"]
+        assert what in direct["out"]
+
+
+def test_a_plan_without_slurm_is_the_playbooks(ways: Ways) -> None:
+    ways.inventory(SITE)
+    (ways.project / "job.yml").write_text("name: x\ncommand: [x]\n")
+    assert directly(call_of(parse(["plan", "job.yml"]))) is None
+
+
 def test_large_logs_go_through_a_file(ways: Ways) -> None:
     """Of all ranks they may be more than the memory of a laptop."""
     ways.inventory(SITE)
@@ -290,10 +308,11 @@ def test_large_logs_go_through_a_file(ways: Ways) -> None:
     assert kept.stat().st_size == len(content) and most < len(content) // 2
 
 
-@pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"]])
+@pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"], ["plan", "bad.yml"]])
 def test_nothing_of_ansible_is_imported(ways: Ways, words: list[str]) -> None:
     ways.inventory(SITE)
     ways.types("ls", playbook=False)  # its ansible-inventory, once
+    (ways.project / "bad.yml").write_text("name: x\n")
     code = (
         f"import sys; from rankzero.command import main; main({words!r}); "
         "sys.exit(any(name.split('.')[0] == 'ansible' for name in sys.modules))"
@@ -320,12 +339,12 @@ def test_a_change_of_any_file_is_seen_and_no_other_value_is_kept(ways: Ways) -> 
     path = ways.inventory(SITE)
     extra = ways.inventory("launch_cluster: {state_root: /a}\ntoken: hunter2\n", "inventory/group_vars/all.yml")
     before = os.stat(extra)
-    assert login_of(["inventory"], None, os.environ).state_root == "/a"
+    assert login_of(["inventory"], None, os.environ).cluster["state_root"] == "/a"
     extra.write_text("launch_cluster: {state_root: /b}\ntoken: hunter2\n")
     os.utime(extra, ns=(before.st_atime_ns, before.st_mtime_ns))
-    assert login_of(["inventory"], None, os.environ).state_root == "/b"
+    assert login_of(["inventory"], None, os.environ).cluster["state_root"] == "/b"
     ways.inventory("launch_cluster: {state_root: /c}\n", "inventory/host_vars/login/more.yml")
-    assert login_of([str(path)], None, os.environ).state_root == "/c"
+    assert login_of([str(path)], None, os.environ).cluster["state_root"] == "/c"
     kept = list((ways.home / "cache" / "rankzero" / "inventories").iterdir())
     assert len(kept) == 3
     for file in kept:
@@ -342,7 +361,7 @@ def test_what_others_could_have_written_is_not_believed(ways: Ways) -> None:
     assert login_of(["inventory"], None, os.environ).connection == "local"
 
 
-@pytest.mark.parametrize("playbook", sorted(VERBS))
+@pytest.mark.parametrize("playbook", sorted({*VERBS} - {*LAUNCHING}))
 def test_a_verb_is_what_its_playbook_does(playbook: str) -> None:
     """The variables that the playbook reads, and one task that asks; the next one shows its lines."""
     verb = VERBS[playbook]
@@ -351,3 +370,11 @@ def test_a_verb_is_what_its_playbook_does(playbook: str) -> None:
     asks, shows = play["tasks"]
     assert asks["name"] == verb.title and f"rankzero.slurm.{verb.module}" in asks
     assert "ansible.builtin.debug" in shows
+
+
+@pytest.mark.parametrize("playbook", LAUNCHING)
+def test_a_launch_reads_what_its_playbook_reads(playbook: str) -> None:
+    verb = VERBS[playbook]
+    assert {*PLAYBOOKS[playbook]} <= {*verb.variables}
+    text = (ROOT / f"playbooks/{playbook}.yml").read_text(encoding="utf-8")
+    assert f"- name: {verb.title}\n" in text and f"rankzero.slurm.{verb.module}:" in text

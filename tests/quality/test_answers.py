@@ -19,6 +19,7 @@ TYPED = (
     "plugins/action/hub_cache.py",
     "plugins/action/reconcile.py",
     "plugins/plugin_utils/actions/launch.py",
+    "plugins/plugin_utils/actions/launcher.py",
     "plugins/plugin_utils/sources/hub.py",
 )
 MOST_OF_TYPED = 5
@@ -53,7 +54,7 @@ def test_a_request_becomes_a_dict_where_a_module_gets_it() -> None:
         for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr == "sent"
     }
-    assert calls == {"plugins/plugin_utils/actions/launch.py", "plugins/plugin_utils/actions/launch_many.py"}
+    assert calls == {"plugins/plugin_utils/actions/launcher.py", "plugins/plugin_utils/actions/launch_many.py"}
 
 
 def test_the_cluster_reads_a_request_where_it_arrives() -> None:

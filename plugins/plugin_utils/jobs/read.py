@@ -191,9 +191,20 @@ class Job:
         return (*self.spec.code.exclude, as_pattern(os.path.relpath(self.script or "", self.code_src)))
 
 
+def _by_name(value: Any) -> Any:
+    """The same value with all its maps in the order of their names.
+
+    Ansible keeps the order of an inventory and ansible-inventory does not: what reads the one renders what the other
+    does, byte for byte.
+    """
+    if isinstance(value, Mapping):
+        return {name: _by_name(value[name]) for name in sorted(value, key=str)}
+    return list(map(_by_name, value)) if isinstance(value, (list, tuple)) else value
+
+
 def cluster_settings(cluster: Parameters | None) -> tuple[ClusterSettings, JsonObject, list[str]]:
     """(the cluster's own settings, the layer below the job, the problems of the settings)."""
-    own, below = split_cluster(cluster or {})
+    own, below = split_cluster(_by_name(cluster or {}))
     settings, problems = parse_cluster(merge([Layer("launch_cluster", own)]))
     return settings, below, problems
 

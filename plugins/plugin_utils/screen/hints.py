@@ -57,6 +57,8 @@ def _cluster_of(task_vars: TaskVariables) -> dict[str, str]:
     return {"cluster": str(host)}
 
 
-def commands_of(run_dir: str, task_vars: TaskVariables | None) -> dict[str, str]:
-    """The commands to follow a launch that still runs, and to cancel it."""
-    return {playbook: launch_command(playbook, run_dir, task_vars) for playbook in ("attach", "cancel")}
+def commands_of(
+    run_dir: str, task_vars: TaskVariables | None, environment: Mapping[str, str] | None = None
+) -> dict[str, str]:
+    """The commands to follow a launch that still runs, and to cancel it. `environment`: as for `launch_command`."""
+    return {playbook: launch_command(playbook, run_dir, task_vars, environment) for playbook in ("attach", "cancel")}

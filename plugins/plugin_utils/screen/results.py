@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Callable, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
@@ -89,6 +90,19 @@ def warned(host: str, result: Parameters) -> list[Row]:
     """The rows of the warnings that came with a result."""
     given = result.get("warnings")
     return [Row(host, WARNING, text=str(warning)) for warning in given] if isinstance(given, Sequence) else []
+
+
+def differences(host: str, result: Parameters) -> list[Row]:
+    """The rows of what a task changes, as Ansible shows it with --diff: where no playbook runs the task."""
+    rows = []
+    for diff in result.get("diff") or [] if result.get("changed") else []:
+        before, after = (diff[when].splitlines() for when in ("before", "after"))
+        old, new = (f"{when}: {diff[f'{when}_header']}" for when in ("before", "after"))
+        lines = difflib.unified_diff(before, after, old, new, lineterm="")
+        rows += [Row(host, NOTE, text=line) for line in lines]
+        # Ansible ends each difference so.
+        rows += [Row(host, NOTE)] if rows else []
+    return rows
 
 
 def foretold(host: str, action: str, result: Parameters) -> list[Row]:

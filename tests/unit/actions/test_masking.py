@@ -11,7 +11,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import masking
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import launch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import secret_lines
 
 VALUE = "planted-value of \"'$(id)` é"
@@ -25,14 +25,14 @@ def lines() -> bytes:
 
 def test_values_are_told_and_words_are_not(monkeypatch: pytest.MonkeyPatch) -> None:
     told: list[str] = []
-    monkeypatch.setattr(masking, "register_secrets", told.extend)
-    assert masking.masked(lines()) == lines()
+    monkeypatch.setattr(launch, "register_secrets", told.extend)
+    assert launch.masked(lines()) == lines()
     assert told == [VALUE]
 
 
 def test_an_ansible_core_that_masks_nothing_is_fine(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(masking, "register_secrets", None)
-    assert masking.masked(lines()) == lines()
+    monkeypatch.setattr(launch, "register_secrets", None)
+    assert launch.masked(lines()) == lines()
 
 
 @pytest.mark.skipif(
@@ -41,5 +41,5 @@ def test_an_ansible_core_that_masks_nothing_is_fine(monkeypatch: pytest.MonkeyPa
 def test_the_ansible_core_that_masks_knows_the_value() -> None:
     from ansible.module_utils.secrets import mask_secrets
 
-    masking.masked(lines())
+    launch.masked(lines())
     assert mask_secrets(f"yes: {VALUE}!", mask_placeholder="***") == "yes: ***!"

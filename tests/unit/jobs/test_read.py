@@ -374,3 +374,13 @@ def test_further_arguments_follow_the_command_of_the_job() -> None:
 def test_further_arguments_need_a_list_to_join(job: dict[str, Any], arguments: Any, problem: str) -> None:
     (found,) = mistakes({"name": "x", **job}, command_line={"args": arguments})
     assert problem in found
+
+
+def test_the_order_of_maps_in_an_inventory_does_not_count() -> None:
+    """ansible-inventory sorts the names, Ansible does not: what is rendered must not say by whom it was read."""
+    job = {"name": "x", "command": ["x"]}
+    maps = {"env": {"Z": "1", "A": "2"}, "resources": {"time": "1:00", "nodes": 2}, "state_root": "/s"}
+    turned = {name: dict(reversed(value.items())) if isinstance(value, dict) else value for name, value in maps.items()}
+    first, second = (read_job(job, cluster, None, None, "/") for cluster in (maps, dict(reversed(turned.items()))))
+    assert json.dumps(first.merged.data) == json.dumps(second.merged.data)
+    assert list(first.merged.origins) == list(second.merged.origins) and list(first.spec.env) == ["A", "Z"]

@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import I
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.checks import Checks
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import asked_hours
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import launch
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import launcher
 from tests.unit.slurm.recorded import FakeSlurm, recorded, said
 from tests.unit.submit.test_limits import KNOWN, PLAIN, QOS, ROWS, SETTINGS, problems
 
@@ -172,32 +172,26 @@ def test_sshare_is_asked_only_if_there_may_be_such_a_limit(tmp_path: Path) -> No
     assert checks(without, limited, tmp_path) == [] and "sshare" not in without.programs
 
 
-def asked_of_the_cluster(monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any]) -> tuple[dict[str, float], list[Any]]:
+def asked_of_the_cluster(answer: dict[str, Any]) -> tuple[dict[str, float], list[Any]]:
     """What an action takes from the answer of module usage_info, and how it called the module."""
     calls: list[Any] = []
 
-    def call(_action: object, module: str, given: dict[str, Any], _variables: object, _spec: object) -> dict[str, Any]:
+    def call(module: str, given: dict[str, Any], _variables: object, _spec: object) -> dict[str, Any]:
         calls.append((module, given))
         return answer
 
-    monkeypatch.setattr(launch, "call_module", call)
-    action: Any = SimpleNamespace(_task_vars={})
-    used = launch.LaunchAction._used_in_month(action, "/state")
+    action: Any = SimpleNamespace(_task_vars={}, call=call)
+    used = launcher.Launcher._used_in_month(action, "/state")
     return used, calls
 
 
-def test_what_counts_against_the_budget_of_a_month(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_what_counts_against_the_budget_of_a_month() -> None:
     row = {"month": "2026-03", "node_hours": 90.0, "gpu_hours": None}
-    used, calls = asked_of_the_cluster(monkeypatch, {"rows": [row], "promised": {"node_hours": 8.5, "gpu_hours": 4.0}})
+    used, calls = asked_of_the_cluster({"rows": [row], "promised": {"node_hours": 8.5, "gpu_hours": 4.0}})
     assert used == {"node_hours": 98.5, "gpu_hours": 4.0}
     month = time.strftime("%Y-%m")
     given = {"state_root": "/state", "by": ["month"], "since": month, "until": month}
     assert calls == [("rankzero.slurm.usage_info", given)]
-    assert (
-        asked_of_the_cluster(monkeypatch, {"rows": [], "promised": {"node_hours": 0.0, "gpu_hours": 0.0}})[0][
-            "node_hours"
-        ]
-        == 0
-    )
+    assert asked_of_the_cluster({"rows": [], "promised": {"node_hours": 0.0, "gpu_hours": 0.0}})[0]["node_hours"] == 0
     with pytest.raises(RankzeroError, match="what was used this month is not known: no squeue"):
-        asked_of_the_cluster(monkeypatch, {"failed": True, "msg": "no squeue"})
+        asked_of_the_cluster({"failed": True, "msg": "no squeue"})
