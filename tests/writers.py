@@ -143,9 +143,10 @@ class Run:
         launched: float | None = None,
         job_id: str | None = None,
         roles: Mapping[str, int] | None = None,
+        waits_for: str = "",
     ) -> Run:
         """Write started.json of an attempt. `at`, `launched`: when it began, and when its ranks were started. `roles`:
-        the processes of each, the deciding one first.
+        the processes of each, the deciding one first, which waits for these.
         """
         self.begun(number)
         job = self._job(number, job_id=job_id)
@@ -153,7 +154,8 @@ class Run:
         for name, processes in (roles or {}).items():
             first = sum(role.ranks for role in job.roles)
             hosts = [f"10.0.0.1:{20000 + first + number}" for number in range(processes)]
-            job.roles.append(state.Role(name, [], {}, 1, processes, processes, first, hosts=hosts))
+            env = {"RANKZERO_AFTER_READY": waits_for if not job.roles else ""}
+            job.roles.append(state.Role(name, [], env, 1, processes, processes, first, hosts=hosts))
         decide = job.roles[0].ranks if job.roles else len(nodes)
         job.export("RANKZERO_WORLD_SIZE", decide if ranks is None else ranks)
         attempt.record(job)

@@ -39,12 +39,15 @@ def until(url, before):
 if os.environ["RANK"] == "0":
     answers = [ask(url) for url in urls]
     again = []
-    if mode in ("kill", "end"):
+    if mode in ("kill", "kill_all", "end"):
         try:
             ask(urls[1], "/end")
         except OSError:
             pass
-        again = [until(urls[1], answers[1]["pid"])]
+        begun = time.monotonic()
+        first = ask(urls[0]) if mode == "kill" else until(urls[0], answers[0]["pid"])
+        again = [first, until(urls[1], answers[1]["pid"])]
+        print("no answer for", round(time.monotonic() - begun, 1), "s", flush=True)
     names = ("RANKZERO_SERVER_URLS", "RANKZERO_SERVER_NODES", "WORLD_SIZE", "MASTER_ADDR")
     told = {name: os.environ[name] for name in names}
     if mode == "wait":

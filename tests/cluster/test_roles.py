@@ -12,6 +12,7 @@ import pytest
 from tests.cluster.launching import Site, log_of, nothing_left, rank_logs, read_json
 from tests.cluster.roles_programs import CLIENT, SERVER
 
+SWEEP = "rankzero.slurm.sweep"
 TOLD = ["{server.urls}", "{server.hosts}", "{server.nodes}"]
 SERVERS = {"command": ["server.py", "{port}", "1"], "ready": {"http": "/health"}}
 
@@ -75,6 +76,26 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
     nothing_left(programs, launch)
 
 
+def test_a_sweep_of_roles_gives_each_element_its_own_programs(programs: Site) -> None:
+    roles = {
+        "server": {
+            "command": ["server.py", "{port}", "0"],
+            "ready": {"http": "/health"},
+            "env": {"OWN": "it's {heat}"},
+        },
+        "client": {"command": ["client.py", "ask", "{server.urls}", "{lr}"], "after_ready": ["server"]},
+    }
+    values = {"parameters": {"heat": ["0.7", "1"], "lr": ["a b"]}}
+    played = programs.play(of_roles(programs, roles, {}, sweep=values), playbook=SWEEP, wait=True)
+    found = played.results("rankzero.slurm.job_sweep_info")[-1]
+    assert played.rc == 0 and found["counts"] == {"succeeded": 2}, played.output
+    results = [read_json(programs.run_dir(row) / "work" / "result.json") for row in found["elements"]]
+    assert [result["answers"][0]["own"] for result in results] == ["it's 0.7", "it's 1"]
+    assert [result["words"] for result in results] == [["a b"]] * 2 and [result["own"] for result in results] == [
+        None
+    ] * 2
+
+
 def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> None:
     played = programs.play(job(programs, "end"), wait=True)
     launch = played.launch()
@@ -95,14 +116,55 @@ def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> 
     nothing_left(programs, launch)
 
 
-def test_a_server_that_dies_starts_again_at_the_same_place(programs: Site) -> None:
-    launch = programs.launch(job(programs, "kill", {**SERVERS, "on_exit": "restart"}), wait=True)
+@pytest.mark.parametrize(("policy", "mode"), [("restart", "kill"), ("restart_all", "kill_all")])
+def test_a_server_that_dies_starts_again_at_the_same_place(programs: Site, policy: str, mode: str) -> None:
+    """The other server goes on meanwhile, and answers with the same process, or starts again with it."""
+    played = programs.play(job(programs, mode, {**SERVERS, "on_exit": policy}), wait=True)
+    launch = played.launch()
     run = programs.run_dir(launch)
-    assert programs.outcome(launch)["success"], log_of(run, launch["job_id"])
+    log = log_of(run, launch["job_id"])
+    assert programs.outcome(launch)["success"], log
     result = read_json(run / "work" / "result.json")
-    (again,) = result["again"]
-    assert again["node"] == result["answers"][1]["node"] and again["pid"] != result["answers"][1]["pid"]
-    assert "starts again (1 of 3)" in log_of(run, launch["job_id"])
+    pids = [[answer["pid"] for answer in result[when]] for when in ("answers", "again")]
+    assert [answer["node"] for answer in result["again"]] == [answer["node"] for answer in result["answers"]]
+    assert [before == after for before, after in zip(*pids)] == [policy == "restart", False], pids
+    assert "starts again (1 of 3)" in log, log
+    assert read_json(run / "started.json")["roles"][1]["restarts"] == 1
+    nothing_left(programs, launch)
+
+
+def test_a_process_that_dies_again_and_again_ends_the_launch_after_three_restarts(programs: Site) -> None:
+    dying = {"shell": "[ $RANK = 0 ] || exit 5; exec python3 server.py {port} 0", "ready": {"port": True}}
+    launch = programs.launch(job(programs, server={**dying, "on_exit": "restart"}))
+    outcome, log = programs.outcome(launch), log_of(programs.run_dir(launch), launch["job_id"])
+    assert not outcome["success"] and outcome["exit_code"] == 5, log
+    assert "process 1 on" in outcome["message"] and "after 3 restarts" in outcome["message"], outcome
+    assert [f"({count} of 3)" in log for count in (1, 2, 3, 4)] == [True, True, True, False], log
+    nothing_left(programs, launch)
+
+
+@pytest.mark.parametrize("policy", ["restart", "restart_all"])
+def test_a_line_of_an_earlier_start_makes_nobody_ready(programs: Site, policy: str) -> None:
+    wait = "until [ -e begun ]; do sleep 0.1; done"
+    once = f"[ -e died-$RANK ] && sleep 3600; echo listens; {wait}; touch died-$RANK; exit 7"
+    roles = {
+        "server": {"shell": once, "ready": {"line": "listens", "within": "00:00:10"}, "on_exit": policy},
+        "client": {"shell": "touch begun; sleep 60; echo '{}' >result.json", "after_ready": ["server"]},
+    }
+    launch = programs.launch(of_roles(programs, roles, {}))
+    outcome, log = programs.outcome(launch), log_of(programs.run_dir(launch), launch["job_id"])
+    assert not outcome["success"] and "was not ready within 10 s" in outcome["message"], log
+    nothing_left(programs, launch)
+
+
+def test_processes_of_a_role_whose_end_nobody_minds_do_not_end_each_other(programs: Site) -> None:
+    """One server ends badly at once; the other answers to the end."""
+    half = {"shell": "[ $RANK = 0 ] || exit 5; exec python3 server.py {port} 0", "on_exit": "ignore"}
+    ask = "until python3 client.py ask $(echo {server.urls} | cut -d, -f1) x y; do sleep 0.3; done"
+    roles = {"server": {"nodes": 2, **half}, "client": {"shell": f"sleep 3; {ask}"}}
+    launch = programs.launch(of_roles(programs, roles, {"answers": {}}), wait=True)
+    assert programs.outcome(launch)["success"], log_of(programs.run_dir(launch), launch["job_id"])
+    nothing_left(programs, launch)
 
 
 def test_a_gate_that_never_opens_fails_and_says_what_it_waited_for(programs: Site) -> None:

@@ -30,7 +30,6 @@ from tests.plans import plan
 HERE = Path(__file__).parent
 UPDATE = "RANKZERO_UPDATE_GOLDEN"
 SITE = "site-template"
-SWEEP = "sweep"
 
 SPECS: dict[str, dict[str, Any]] = {
     "srun-minimal": {"name": "minimal", "command": ["train.py", "--steps", "10"]},
@@ -294,13 +293,23 @@ SPECS: dict[str, dict[str, Any]] = {
         "fabric": "roce",
         "offline": True,
     },
-    SWEEP: {
+    "sweep": {
         "name": "lr",
         "command": ["train.py", "--lr", "{lr}"],
         "env": {"RUN": "lr {lr}", "SAME": "1"},
         "checkpoint": {"dir": "/scratch/lr/{lr}/{seed}"},
         "artifact": {},
         "sweep": {"parameters": {"lr": ["1e-3", "it's"], "seed": ["1", "2"]}, "metric": "loss", "parallel": 2},
+    },
+    "sweep-of-roles": {
+        "name": "rl",
+        "env": {"MODE": "all"},
+        "roles": {
+            "server": {"command": ["serve.py", "{port}"], "ready": {"port": True}, "env": {"HEAT": "{heat}"}},
+            "trainer": {"command": ["train.py", "--lr", "{lr}", "{server.urls}"], "after_ready": ["server"]},
+        },
+        "artifact": {},
+        "sweep": {"parameters": {"lr": ["1e-3", "it's"], "heat": ["0.7", "1"]}, "metric": "reward", "parallel": 2},
     },
     "each-node-makes-it": {
         "name": "offline",
@@ -348,7 +357,7 @@ def rendered(name: str) -> str:
             **FOUND.get(name, {}),
         )
 
-    if name == SWEEP:
+    if spec.sweep is not None:
         elements, _notes = sweep.elements(spec, sweep.specs(spec, merged), plan_of)
         made = sweep.array_plan(spec, elements, "/project/ml/rankzero state")
     else:

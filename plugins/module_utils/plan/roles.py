@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import data
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import IGNORE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
 #: What another role's program may be told of one, in words of its command: {NAME.urls}, and RANKZERO_NAME_URLS.
@@ -80,11 +81,12 @@ def steps(
         shape, program = topology(role.spec, context.site.settings.launchers), role.spec
         own = {variable.name: variable for variable in environments.variables(program)}
         inside, python = container(program), environments.python(program)
+        own_context = dataclasses.replace(context, spec=program, topology=shape, container=inside)
         made.append(
             RoleStep(
                 role.name,
                 shape,
-                options(dataclasses.replace(context, spec=program, topology=shape, container=inside))
+                _of_policy(role, options(own_context))
                 + (_beside(role, job_gpus(launch)) if [role.name] not in groups else ()),
                 argv(program, python),
                 tuple(_exports(role, launch, shape, first_rank, inside)),
@@ -100,6 +102,13 @@ def steps(
         )
         first_rank += shape.world_size
     return tuple(made)
+
+
+def _of_policy(role: Role, given: Options) -> Options:
+    """Return the options of a step, whose processes do not end each other where nobody minds the end of one."""
+    ends = {"kill-on-bad-exit": "0", "wait": "0"} if role.keys.on_exit == IGNORE else {}
+    own = role.spec.launcher.srun
+    return tuple((name, value if name in own else ends.get(name, value)) for name, value in given)
 
 
 def _beside(role: Role, gpus_of_job: int) -> Options:

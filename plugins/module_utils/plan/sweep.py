@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import RoleStep
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -143,6 +144,7 @@ def array_plan(spec: LaunchSpec, elements: Sequence[Element], state_root: str) -
         run_dir=run_dir,
         exports=tuple(pair for pair in first.exports if pair[0] not in own),
         variables=tuple(variable for variable in first.variables if variable.name not in own),
+        roles=tuple(_shared(role, _swept(elements, number)) for number, role in enumerate(first.roles)),
         array=True,
     )
 
@@ -158,21 +160,43 @@ def _own_names(elements: Sequence[Element]) -> set[str]:
     return names
 
 
+def _shared(role: RoleStep, swept: tuple[str, ...]) -> RoleStep:
+    """Return what of a role's step all elements share."""
+    return replace(role, variables=tuple(each for each in role.variables if each.name not in swept))
+
+
+def _swept(elements: Sequence[Element], number: int) -> tuple[str, ...]:
+    """Return the names of a role's variables whose values differ between elements."""
+    rows = [{each.name: each.value for each in element.plan.roles[number].variables} for element in elements]
+    names = dict.fromkeys(name for row in rows for name in row)
+    return tuple(name for name in names if len({row.get(name) for row in rows}) > 1)
+
+
 def lines(elements: Sequence[Element]) -> list[str]:
     """Return the line of each element: variables of the runtime, then functions that job.sbatch calls."""
     own = _own_names(elements)
+    swept = [_swept(elements, number) for number in range(len(elements[0].plan.roles))]
     result = []
     for element in elements:
         plan = element.plan
         parts = [f"export {name}={one_line(value)}" for name, value in plan.exports if name in own]
         exported = [f"export {each.name}={one_line(each.value)}" for each in plan.variables if each.name in own]
-        argv = [one_line(word) for word in plan.argv]
-        if plan.argv[0] == plan.python:
-            argv[0] = '"$RANKZERO_PYTHON"'
         parts.append(f"rankzero_element_variables() {{ {'; '.join(exported) or ':'}; }}")
-        parts.append(f"rankzero_element_program() {{ rankzero_program=({' '.join(argv)}); }}")
+        if not plan.roles:
+            parts.append(f"rankzero_element_program() {{ {_program(plan.argv, plan.python)}; }}")
+        for role, names in zip(plan.roles, swept):
+            values = [f"export {each.name}={one_line(each.value)}; " for each in role.variables if each.name in names]
+            body = f"{''.join(values)}{_program(role.argv, role.python)}"
+            parts.append(f"rankzero_element_role_{role.name}() {{ {body}; }}")
         result.append("; ".join(parts))
     return result
+
+
+def _program(argv: Sequence[str], python: str) -> str:
+    words = [one_line(word) for word in argv]
+    if argv[0] == python:
+        words[0] = '"$RANKZERO_PYTHON"'
+    return f"rankzero_program=({' '.join(words)})"
 
 
 def one_line(text: str) -> str:

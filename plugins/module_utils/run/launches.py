@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome, Started
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import roles_of, summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
     Identity,
     escaped,
@@ -214,7 +215,10 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
         return end + (TRACELESS.format(status.run.path) if traceless(status.run, status.job_id, record.state) else "")
     if record.pending:
         return f"pending: {_reason(record, nodes)}"
-    return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}"
+    does = summary(roles_of(status.facts.started)) if record.state == "RUNNING" else ""
+    return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}" + (
+        f"; {does}" if does else ""
+    )
 
 
 def _left_in_queue(record: JobRecord | None) -> str:

@@ -68,6 +68,17 @@ def waited_for(roles: Sequence[StartedRole]) -> list[StartedRole]:
     return [role for role in roles if role.name in waits]
 
 
+def summary(roles: Sequence[StartedRole]) -> str:
+    """Return what each role does: "trainer waits, server is not ready (restarts: 1)"; "" without roles."""
+    gates = {name for role in roles for name in role.waits_for}
+    words = []
+    for role in roles:
+        does = "runs" if role.ready or role.name not in gates else "is not ready"
+        does = "has ended" if role.ended else does if role.began else "waits"
+        words.append(f"{role.name} {does}" + (f" (restarts: {role.restarts})" if role.restarts else ""))
+    return ", ".join(words)
+
+
 def process_name(roles: Sequence[StartedRole], rank: int) -> str:
     """Return what a process is called: its number, or `server/1` for the second process of the role `server`."""
     return next((f"{role.name}/{rank - role.ranks.start}" for role in roles if rank in role.ranks), str(rank))

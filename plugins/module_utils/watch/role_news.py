@@ -26,6 +26,6 @@ class RoleNews:
 
 def _changes(old: StartedRole | None, new: StartedRole) -> Iterator[Event]:
     if new.restarts > (old.restarts if old else 0):
-        yield Event("role", f"role {new.name} has ended and starts again ({new.restarts})")
+        yield Event("role", f"role {new.name}: restart {new.restarts}")
     if new.ready and new.ready != (old.ready if old else None):
         yield Event("role", f"role {new.name} is ready")

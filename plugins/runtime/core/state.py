@@ -59,7 +59,9 @@ class Role:
     """A program of a launch with several (rank/roles.py). `words`: its srun, as the script has it; `env`: what of its
     environment is its own; `per_node`, `ranks`: its processes; `first_rank`: the number of the first one among those of
     all roles; `beside`: the role on whose nodes it runs; `hosts`: HOST:PORT of each; `answered`: its ports have
-    answered, and `watcher` asks whose they are; `ended_at`: when its end is judged.
+    answered, and `watcher` asks whose they are; `ended_at`: when its end is judged; `log_from`: where in its log this
+    start begins; `steps_read`: how far the log of the steps has been read for it; `restarts`: of its processes, of
+    which one may have had `most`; `lines_from`: where the log of a process that started again goes on, by its rank.
     """
 
     name: str
@@ -75,6 +77,8 @@ class Role:
     hosts: list[str] = field(default_factory=list)
     step: Step = field(default_factory=Step)
     log_from: int = 0
+    steps_read: int = 0
+    lines_from: dict[int, int] = field(default_factory=dict)
     watcher: int = 0
     answered: bool = False
     ready: bool = False
@@ -82,6 +86,7 @@ class Role:
     ended_at: float | None = None
     over: bool = False
     restarts: int = 0
+    most: int = 0
     # For whoever waits, in epoch seconds: its first start, its readiness and its end in this attempt.
     began: float | None = None
     ready_since: float | None = None

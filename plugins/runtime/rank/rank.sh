@@ -75,6 +75,9 @@ elif [ "$WORLD_SIZE" -gt 1000 ] || [ "$rankzero_number" -ge 1000 ]; then
     rankzero_place=$RANKZERO_LOGS/$(printf '%03d' $((rankzero_number / 1000)))
     [ -d "$rankzero_place" ] || mkdir -p "$rankzero_place" || exit 73
 fi
+# A process of such a role starts again by itself, and the conductor reads of it in the steps' log (step.log).
+rankzero_again=
+[[ ${RANKZERO_ON_EXIT:-} != restart || $RANKZERO_LAUNCHER != srun ]] || { rankzero_again=1; exec 9>&2; }
 exec >> "$rankzero_place/$rankzero_log" 2>&1 || exit 73
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
@@ -144,7 +147,7 @@ if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU
     (
         trap '' TERM INT HUP USR1 USR2
         rankzero_nice=$(command -v nice)
-        ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 &
+        ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 9>&- &
     )
 fi
 # Makes the stacks of every Python of this rank readable (rank/stacks.py). A job whose PYTHONFAULTHANDLER is empty has
@@ -164,4 +167,19 @@ if [[ $RANKZERO_LAUNCHER != srun && ${RANKZERO_EARLY_SIGNAL:-} = USR[12] && $1 !
     set -- env --default-signal="$RANKZERO_EARLY_SIGNAL" "$@"
 fi
 cd "${RANKZERO_WORKDIR:-$RANKZERO_RUN_DIR/work}" || exit 66
-exec "$@"
+[ -n "$rankzero_again" ] || exec "$@"
+# Slurm signals this shell and the program at once: the order to end is heeded after the program's end, or after the pause.
+# This shell's own errors, such as its word on a program that was killed, are none of the program's.
+rankzero_over=
+trap 'rankzero_over=1' TERM INT HUP
+exec 8>&2 2> /dev/null
+while "$@" 2>&8 8>&- 9>&-; rankzero_code=$?; [[ -z $rankzero_over && ${RANKZERO_RESTARTED:-0} -lt ${RANKZERO_RESTARTS:-0} ]]; do
+    sleep 1
+    [ -z "$rankzero_over" ] || break
+    export RANKZERO_RESTARTED=$((${RANKZERO_RESTARTED:-0} + 1))
+    printf -v rankzero_line '[rankzero] role %s: process %s on %s ended with code %s: it starts again (%s of %s)' \
+        "$RANKZERO_ROLE" "$RANK" "$rankzero_host" "$rankzero_code" "$RANKZERO_RESTARTED" "$RANKZERO_RESTARTS"
+    printf '%s\n' "$rankzero_line"
+    printf '%s\n' "$rankzero_line" >&9
+done
+exit "$rankzero_code"

@@ -6,7 +6,8 @@
     ready.py FILE WAY VALUE TARGET ...
 
 FILE takes what it waits for. WAY http: VALUE is the path of a page, each TARGET HOST:PORT; port: the same without a
-page; file: TARGET is its path; line: VALUE is a regular expression, each TARGET a log. Standard library only.
+page; file: TARGET is its path; line: VALUE is a regular expression, each TARGET FROM:LOG, a log from this byte on.
+Standard library only.
 """
 
 from __future__ import annotations
@@ -63,8 +64,9 @@ class Lines:
 
     def __call__(self, value: str, target: str) -> str:
         """Why a process is not ready by its log."""
-        with contextlib.suppress(OSError), open(target, "rb") as stream:
-            stream.seek(self.read.get(target, 0))
+        start, _colon, log = target.partition(":")
+        with contextlib.suppress(OSError), open(log, "rb") as stream:
+            stream.seek(self.read.get(target, int(start)))
             while True:
                 line = stream.readline(LONGEST)
                 whole = line.endswith(b"\n") or len(line) == LONGEST
@@ -88,7 +90,8 @@ def main() -> int:
                 return 0
             with contextlib.suppress(OSError):
                 with open(f"{status_file}.part", "w", encoding="utf-8") as stream:
-                    stream.write(f"{len(targets)} not ready; {targets[0]}{value if way == 'http' else ''}: ")
+                    shown = targets[0].partition(":")[2] if way == "line" else targets[0]
+                    stream.write(f"{len(targets)} not ready; {shown}{value if way == 'http' else ''}: ")
                     stream.write(reasons[targets[0]])
                 os.replace(f"{status_file}.part", status_file)
             time.sleep(EVERY)

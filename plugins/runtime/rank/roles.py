@@ -11,7 +11,7 @@ import contextlib
 import os
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from artifact import verdict
 from core import processes, slurm
@@ -20,7 +20,9 @@ from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
 from start import attempt
 from start.ports import ANOTHER
 
+# Of a process, whether it starts again alone or with its role.
 RESTARTS = 3
+ALONE, TOGETHER = "restart", "restart_all"
 # Between the end of a role and what follows from it: where the job ends, or the deciding role with it, nothing does.
 JUDGE_SECONDS = 1.0
 # The others have so long to end once the deciding role has ended.
@@ -30,6 +32,10 @@ LONGEST = 64 << 10
 # What is ready by an answer from its port: another user may have taken that before the role does.
 ANSWERS = ("http", "port")
 _PLACE = re.compile(r"\{([a-z][a-z0-9_]*)\.(urls|hosts|nodes)\}")
+_AGAIN = re.compile(
+    rb"^\[rankzero\] (?P<what>role (?P<role>\w+): process (?P<rank>\d+) .+ starts again \((?P<often>\d+) of \d+\))\n",
+    re.MULTILINE,
+)
 _TASK = re.compile(rb"^srun: error: (\S+): tasks? (\d+)[\d,-]*: (.+)$", re.MULTILINE)
 
 
@@ -62,7 +68,7 @@ def record_progress(job: Job) -> None:
 
 def environment(job: Job, role: Role) -> dict[str, str]:
     """The environment of a role's step."""
-    env = {**job.env, **role.env}
+    env = {**job.env, **role.env, "RANKZERO_RESTARTED": str(role.most), "RANKZERO_RESTARTS": str(RESTARTS)}
     for name in role.dropped:
         env.pop(name, None)
     return env
@@ -94,7 +100,8 @@ def watch(job: Job, role: Role) -> None:
     if way == "file":
         targets = [job.path("work", value)]
     elif way == "line":
-        targets = [os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank)) for rank in range(role.ranks)]
+        logs = (os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank)) for rank in range(role.ranks))
+        targets = [f"{role.lines_from.get(rank, 0)}:{log}" for rank, log in enumerate(logs)]
     line = [job.python, "-I", "-S", os.path.join(job.runtime, "rank", "ready.py"), _waits(job, role), way, value]
     role.answered, role.watcher = False, processes.start([*line, *targets], job.env)
     role.ready_by = role.ready_by or processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
@@ -149,7 +156,8 @@ def may_start(job: Job, role: Role) -> bool:
 def begin(job: Job, heed: Callable[[Job], None]) -> bool:
     """Start the roles until the deciding one may start; whether it may. `heed`: acts on signals."""
     for role in job.roles:
-        role.ready, role.over, role.restarts, role.watcher = False, False, 0, 0
+        role.ready, role.over, role.restarts, role.most, role.watcher = False, False, 0, 0, 0
+        role.steps_read, role.lines_from = 0, {}
         role.step, role.ended_at, role.ready_by = Step(), None, None
         role.began = role.ready_since = role.ended = None
     job.failed_role, job.failed_why = None, ""
@@ -168,6 +176,7 @@ def check_roles(job: Job) -> None:
     if job.step.ended_by != PROGRAM or job.failed_role:
         return
     for role in job.roles:
+        _check_restarts(job, role)
         _check_readiness(job, role)
         if role is job.roles[0] or role.over or job.failed_role:
             continue
@@ -181,6 +190,39 @@ def check_roles(job: Job) -> None:
             role.step.exit_code = processes.code_of(role.step.process)
             role.step.process = 0
             role.ended, role.ended_at = time.time(), processes.after(JUDGE_SECONDS)
+
+
+def _check_restarts(job: Job, role: Role) -> None:
+    """See which processes of a role have started again by themselves (rank.sh): they have to become ready anew."""
+    if role.env.get("RANKZERO_ON_EXIT") != ALONE or not role.step.process:
+        return
+    path = os.path.join(job.get("RANKZERO_LOGS"), "step.log")
+    with contextlib.suppress(OSError):
+        if os.stat(path).st_size <= role.steps_read:
+            return
+        with open(path, "rb") as stream:
+            stream.seek(role.steps_read)
+            new = stream.read(LONGEST)
+        role.steps_read += new.rfind(b"\n") + 1 or (len(new) if len(new) == LONGEST else 0)
+        again = [match for match in _AGAIN.finditer(new) if match["role"] == os.fsencode(role.name)]
+        for match in again:
+            log_line(os.fsdecode(match["what"]))
+            role.most = max(role.most, int(match["often"]))
+            _begin_anew(job, role, [int(match["rank"])])
+        if again:
+            watch(job, role)
+            record_progress(job)
+
+
+def _begin_anew(job: Job, role: Role, ranks: Iterable[int]) -> None:
+    """Processes of a role have started again: a role that was ready has as long to be ready as the first time."""
+    _stop_watching(role)
+    role.restarts += 1
+    role.ready_by = None if role.ready else role.ready_by
+    role.ready, role.ready_since = False, None
+    for rank in ranks:
+        with contextlib.suppress(OSError):
+            role.lines_from[rank] = os.stat(os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank))).st_size
 
 
 def _check_readiness(job: Job, role: Role) -> None:
@@ -217,21 +259,21 @@ def _judge(job: Job, role: Role) -> None:
     code, where = _first(job, role)
     what = f"ended with exit code {code}{where}"
     waited = not role.ready and role.env.get("RANKZERO_READY")
-    if policy == "restart" and role.restarts < RESTARTS:
-        role.restarts += 1
-        log_line(f"role {role.name} {what}: it starts again ({role.restarts} of {RESTARTS})")
-        _stop_watching(role)
-        # Who starts later waits for it anew, and it has as long to be ready as the first time.
-        role.ready, role.ready_since = False, None
+    restarts = policy in (ALONE, TOGETHER)
+    if restarts and role.most < RESTARTS:
+        role.most += 1
+        log_line(f"role {role.name} {what}: it starts again ({role.most} of {RESTARTS})")
+        # Who starts later waits for it anew.
+        _begin_anew(job, role, range(role.ranks))
         _start(job, role)
-    elif waited and policy != "restart":
+    elif waited and not restarts:
         _fail(job, role, code or 70, f"{what} before it was ready")
     elif policy == "ignore" or (policy == "done" and code == 0):
         log_line(f"role {role.name} {what}: the others go on (on_exit: {policy})")
         role.over = True
         record_progress(job)
     else:
-        often = f" after {RESTARTS} restarts" if policy == "restart" else ""
+        often = f" after {RESTARTS} restarts" if restarts else ""
         _fail(job, role, code or 70, f"{what}{often} (on_exit: {policy})")
 
 

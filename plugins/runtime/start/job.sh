@@ -14,7 +14,7 @@ rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
 # Makes a task of a job array the element of the sweep that it runs. $1: the array's folder. Line N+1 of its file
 # `elements`, which was written before the array was submitted, is task N's. It sets what differs between the elements and
-# defines rankzero_element_variables and rankzero_element_program.
+# defines rankzero_element_variables and rankzero_element_program, or rankzero_element_role_NAME for each role.
 rankzero_element() {
     local rankzero_line=''
     [ -z "${SLURM_ARRAY_TASK_ID:-}" ] || rankzero_line=$(sed -n "$((SLURM_ARRAY_TASK_ID + 1)){p;q}" "$1/elements")

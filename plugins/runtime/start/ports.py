@@ -63,12 +63,17 @@ def of_connections() -> range:
     return range(0)
 
 
+def _start(job: str) -> int:
+    """Where a job looks first: tasks of one array, or steps of one job, may meet on a node at the same moment."""
+    first, *more = (int(part) for part in re.findall(r"\d+", job))
+    return first * 37 + sum(more) * 101
+
+
 def free(job: str) -> list[int]:
-    """Ports for a job or a step (JOB.STEP) with this node as its first one: the starting point of its own, then what
-    nobody uses here. Fewer than OWN where there are no more.
+    """Ports for a job, a task (JOB_TASK) or a step (JOB.STEP) with this node as its first one: the starting point of
+    its own, then what nobody uses here. Fewer than OWN where there are no more.
     """
-    digits = [int(part) for part in re.findall(r"\d+", job)]
-    start = digits[0] * 37 + (digits[-1] * 101 if "." in job else 0)
+    start = _start(job)
     taken, given = used(), of_connections()
     most: list[int] = []
     for first, count in ((FIRST, COUNT), INSTEAD, (FIRST, COUNT)):
@@ -86,12 +91,12 @@ def row(job: str, count: int) -> int:
     """The first of so many ports in a row that nobody uses on this node, above those that `free` names; 0 if there are
     none.
     """
-    digits = [int(part) for part in re.findall(r"\d+", job)]
+    start = _start(job)
     taken, given = used() | set(free(job)), of_connections()
     for banned in (given, range(0)):
         begun, length = 0, 0
         for step in range(COUNT + count):
-            port = FIRST + (digits[0] * 37 + OWN + step) % COUNT
+            port = FIRST + (start + OWN + step) % COUNT
             if port in taken or port in banned or port == FIRST:
                 length = 0
                 continue

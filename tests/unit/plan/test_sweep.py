@@ -118,6 +118,18 @@ def test_an_element_is_the_launch_that_its_values_make_by_hand() -> None:
         assert element.plan.spec.sweep is None
 
 
+def test_an_element_with_roles_is_the_launch_that_its_values_make_by_hand() -> None:
+    def job(lr: str, width: str) -> dict[str, Any]:
+        roles = {
+            "server": {"command": ["serve.py", "{port}", width], "ready": {"port": True}},
+            "trainer": {"command": ["train.py", "{server.urls}"], "env": {"LR": lr}, "after_ready": ["server"]},
+        }
+        return {"name": "lr", "roles": roles, "artifact": {}}
+
+    for element in elements({**job("{lr}", "{width}"), "sweep": {"parameters": GRID}}):
+        assert element.plan.key == ordinary(job(element.point["lr"], element.point["width"])).key
+
+
 def test_elements_with_fresh_checkpoints_may_name_one_folder() -> None:
     """Each has its own inside it."""
     job = {**JOB, "checkpoint": {"dir": "/c", "fresh": True}, "sweep": {"parameters": GRID}}
@@ -303,11 +315,20 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
     done"""
     done = subprocess.run(["bash", "-u", "-c", script], capture_output=True, check=True)
     assert done.stderr == b""
-    said = done.stdout.decode().split("\0")[:-1]
     expected = [
         word for value in values for word in ("python3", "train.py", value, f"x{value}y", "end", value, f"<{value}>")
     ]
-    assert said == expected
+    assert done.stdout.decode().split("\0")[:-1] == expected
+    # The same of a program that is a role, which the script gives a shell of its own.
+    program = {name: data.pop(name) for name in ("command", "env")}
+    found = elements({**data, "roles": {"trainer": program}})
+    (tmp_path / "elements").write_text("".join(f"{line}\n" for line in array.lines(found)), encoding="utf-8")
+    role = "role() (rankzero_program=(); rankzero_element_role_trainer; show)\n"
+    show = """show() { printf '%s\\0' "${rankzero_program[@]}"; python3 -c '
+import os; print(os.environ["VALUE"], os.environ["OTHER"], sep="\\0", end="\\0")'; }\n"""
+    script = script.replace("rankzero_element_program", "role").partition("\n        printf")[0]
+    done = subprocess.run(["bash", "-u", "-c", f"{show}{role}{script}\n    done"], capture_output=True, check=True)
+    assert done.stdout.decode().split("\0")[:-1] == expected and done.stderr == b""
 
 
 @pytest.mark.parametrize(

@@ -34,6 +34,16 @@ def test_they_are_the_jobs_own_or_the_next_free_ones(ports: ModuleType) -> None:
     assert 20461 <= ports.free("7.2")[0] < 24000 and 20461 <= ports.free("7_3.2")[0] < 24000
 
 
+def test_tasks_of_an_array_that_meet_on_a_node_have_their_own(ports: ModuleType) -> None:
+    """Neither listens yet while the other one looks for free ones."""
+    own = [
+        {*ports.free(f"1000001_{task}"), *range(row, row + 3)}
+        for task in range(8)
+        if (row := ports.row(f"1000001_{task}", 3))
+    ]
+    assert len(own) == 8 and len(set().union(*own)) == sum(map(len, own))
+
+
 @pytest.mark.parametrize(
     ("given", "where"),
     [

@@ -82,8 +82,12 @@ def test_a_file_has_to_be_there(tmp_path: Path) -> None:
 def test_a_line_of_every_log_has_to_match(tmp_path: Path) -> None:
     logs = [tmp_path / "rank-0002.log", tmp_path / "rank-0003.log"]
     logs[0].write_text("begins\nlistens on 7\nmore\n")
-    process = start(tmp_path, "line", "^listens on [0-9]+$", *map(str, logs))
-    assert "1 not ready" in waits(tmp_path, process)
+    # The first process has started again: what it wrote before counts no more.
+    earlier = logs[0].stat().st_size
+    process = start(tmp_path, "line", "^listens on [0-9]+$", f"{earlier}:{logs[0]}", f"0:{logs[1]}")
+    assert f"2 not ready; {logs[0]}" in waits(tmp_path, process)
+    with logs[0].open("a") as stream:
+        stream.write("listens on 7\n")
     logs[1].write_text("begins\nlistens")
     with logs[1].open("a") as stream:
         stream.write(" on 8\n")

@@ -117,7 +117,6 @@ def _two_of_a_name(section: str, roles: Mapping[str, Role]) -> Iterator[Finding]
 def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
     given = {
         "launcher.inside_job": any(role.spec.launcher.inside_job for role in spec.roles.values()),
-        "sweep": spec.sweep is not None,
         "container.level": any(role.spec.container.level == "job" for role in spec.roles.values()),
         "logs.per": spec.logs.per == "node",
         "launcher.port": any(role.spec.launcher.port for role in spec.roles.values()),

@@ -37,7 +37,7 @@ INHERITED = (
     *("fabric", "offline"),
 )
 #: What happens once a role ends before the deciding one.
-FAIL, DONE, RESTART, IGNORE = ON_EXIT = ("fail", "done", "restart", "ignore")
+FAIL, DONE, RESTART, RESTART_ALL, IGNORE = ON_EXIT = ("fail", "done", "restart", "restart_all", "ignore")
 #: What readiness is seen by.
 WAYS = ("http", "port", "file", "line")
 WITHIN = "00:10:00"
@@ -129,7 +129,8 @@ class RoleKeys:
     on_exit: str = option(
         t.choice(*ON_EXIT),
         "What happens if it ends before the deciding role: `fail` ends the launch, `done` does so unless its exit code "
-        "is 0, `restart` starts it again (three times, then the launch has failed), `ignore` lets the others go on.",
+        "is 0, `restart` starts a process that ends again, `restart_all` all processes of the role (three times, then "
+        "the launch has failed), `ignore` lets the others go on.",
         FAIL,
         example=RESTART,
     )

@@ -200,12 +200,11 @@ def _drawn(values: tuple[str, ...] | Range, seed: int, name: str, number: int) -
 
 def substituted(data: Parameters, point: Point) -> JsonObject:
     """Return the spec of one element, as it would be written by hand. Input and output are merged layers."""
-    result = {name: value for name, value in data.items() if name != "sweep"}
-    if isinstance(data.get("command"), (list, tuple)):
-        result["command"] = [filled(word, point) if isinstance(word, str) else word for word in data["command"]]
-    if isinstance(data.get("env"), Mapping):
-        result["env"] = {
-            name: filled(value, point) if isinstance(value, str) else value for name, value in data["env"].items()
+    result = _program(data, point)
+    result.pop("sweep", None)
+    if isinstance(data.get("roles"), Mapping):
+        result["roles"] = {
+            name: _program(role, point) if isinstance(role, Mapping) else role for name, role in data["roles"].items()
         }
     kept = data.get("checkpoint")
     if isinstance(kept, Mapping) and isinstance(kept.get("dir"), str):
@@ -217,6 +216,18 @@ def substituted(data: Parameters, point: Point) -> JsonObject:
                 target[part] = dict(target.get(part) or {})
                 target = target[part]
             target[path[-1]] = point[name]
+    return result
+
+
+def _program(data: Parameters, point: Point) -> JsonObject:
+    """Return what is said of a program, with its command and variables for one element."""
+    result = dict(data)
+    if isinstance(data.get("command"), (list, tuple)):
+        result["command"] = [filled(word, point) if isinstance(word, str) else word for word in data["command"]]
+    if isinstance(data.get("env"), Mapping):
+        result["env"] = {
+            name: filled(value, point) if isinstance(value, str) else value for name, value in data["env"].items()
+        }
     return result
 
 
@@ -312,14 +323,17 @@ def _shape(sweep: Sweep) -> Iterator[tuple[Sequence[str], str]]:
 def _names(spec: Any, sweep: Sweep, overrides: Mapping[str, str]) -> Iterator[tuple[Sequence[str], str]]:
     """Yield findings for parameters that do not reach the program and placeholders that are not parameters."""
     names = list(sweep.parameters) if sweep.method != "list" else list(sweep.points[0] if sweep.points else ())
-    places = [("command", word) for word in spec.command]
-    places += [(f"env.{name}", value) for name, value in spec.env.items()]
-    places += [("checkpoint.dir", spec.checkpoint.dir or "")]
+    places = [("checkpoint.dir", spec.checkpoint.dir or "")]
+    for here, program in spec.programs.items():
+        places += [(f"{here}command", word) for word in program.command]
+        places += [(f"{here}env.{name}", value) for name, value in program.env.items()]
+    # The port of a role's process is its own.
+    given = ("port",) if spec.roles else ()
     used: set[str] = set()
     for path, text in places:
         for name in placeholders(text):
             used.add(name)
-            if names and name not in names:
+            if names and name not in names and name not in given:
                 yield (
                     [path, "sweep.parameters", "sweep.points"],
                     (
