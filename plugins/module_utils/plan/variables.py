@@ -267,9 +267,9 @@ def tracker_variables(
     ]
 
 
-def reserved(name: str) -> str | None:
-    """Return why a job may not set a variable; None if it may."""
-    if name in RUNTIME_NAMES:
+def reserved(name: str, *, of_ranks: bool = True) -> str | None:
+    """Return why a job may not set a variable; None if it may. `of_ranks`: the job has ranks, which are told theirs."""
+    if of_ranks and name in RUNTIME_NAMES:
         return "is set for each rank when the job runs"
     if name.startswith(RESERVED_PREFIXES):
         return "belongs to Slurm or to this collection"

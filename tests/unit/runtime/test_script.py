@@ -46,6 +46,13 @@ def test_it_works_in_a_copy_of_its_own_and_its_exit_code_counts(site: Site) -> N
     assert (job.outcome()["success"], job.outcome()["exit_code"]) == (False, 3)
 
 
+def test_what_ranks_are_told_is_its_own_to_set(site: Site) -> None:
+    """As `MASTER_PORT=29600 sbatch train.sh`, for a script that reads ${MASTER_PORT:-29500}."""
+    job = script(site, 'echo "$MASTER_PORT $RANK"', env={"MASTER_PORT": "29600", "RANK": "7"})
+    assert job.finish() == 0, job.log()
+    assert printed(job) == "29600 7\n"
+
+
 def test_it_works_in_the_folder_itself_where_it_is_asked_to(site: Site, tmp_path: Path) -> None:
     place = tmp_path / "gpt"
     place.mkdir()

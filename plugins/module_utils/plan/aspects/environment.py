@@ -34,7 +34,7 @@ class Environment(Aspect):
         """
         for where, names in (("env", spec.env), ("secrets", spec.secrets)):
             for name in names:
-                reason = reserved(name)
+                reason = reserved(name, of_ranks=spec.script is None)
                 if reason:
                     yield [f"{where}.{name}"], f"{where}.{name}: may not be set: it {reason}"
         for name, value in spec.env.items():
