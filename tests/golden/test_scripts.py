@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import EXTRA_PATH
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
@@ -398,3 +399,9 @@ def test_sbatch_reads_the_whole_header(path: Path) -> None:
     assert max(options) < first_command
     names = [lines[number].split("=", 1)[0] for number in options]
     assert len(names) == len(set(names))
+
+
+def test_a_job_looks_for_slurm_where_the_login_node_does() -> None:
+    lines = (HERE / "srun-minimal.sbatch").read_text(encoding="utf-8").splitlines()
+    (path,) = [line.split('"')[1] for line in lines if line.startswith('export PATH="/')]
+    assert set(EXTRA_PATH) <= set(path.split(":"))

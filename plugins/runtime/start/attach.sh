@@ -18,7 +18,7 @@ cd "$1" || exit 66
 # A batch job is told its cluster's name. A step is by 26.05; by 22.05 only the cluster's address; by 24.11 neither.
 cluster=${SLURM_CLUSTER_NAME:-${SLURM_WORKING_CLUSTER:-}}
 [ -n "$cluster" ] \
-    || cluster=$(PATH="$PATH:/usr/local/bin:/opt/slurm/bin" scontrol show config | sed -n 's/^ClusterName *= *//p')
+    || cluster=$(PATH="$PATH:/usr/local/bin:/opt/slurm/bin:/usr/local/slurm/bin" scontrol show config | sed -n 's/^ClusterName *= *//p')
 for name in $(compgen -e); do
     case $name in
         SLURM_CONF | SLURM_JOB_ID | SLURM_JOB_NAME | SLURM_JOB_PARTITION | SLURM_JOB_UID | SLURM_JOB_GID | SLURM_JOB_USER) ;;
