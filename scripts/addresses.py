@@ -14,6 +14,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 #: A link of a Markdown page: what stands before the target, the target, its anchor.
 LINK = re.compile(r"(\]\()(?![a-z]+:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
 
+#: What a page shows itself: the address is that of the content.
+PICTURE = ".png"
+
 
 def declared(name: str) -> str:
     """A value of galaxy.yml that is one word."""
@@ -41,6 +44,7 @@ def with_addresses(name: str, text: str, shipped: Collection[str]) -> str:
     def target(match: re.Match[str]) -> str:
         path = posixpath.normpath(posixpath.join(posixpath.dirname(name), match[2]))
         stays = path in shipped and name != "README.md"
-        return f"{match[1]}{match[2] if stays else page(path)}{match[3]}"
+        address = raw(path) if path.endswith(PICTURE) else page(path)
+        return f"{match[1]}{match[2] if stays else address}{match[3]}"
 
     return LINK.sub(target, text)

@@ -166,7 +166,7 @@ def dead_links(pages: Mapping[str, str], held: Collection[str], top: str = "") -
     has no other links, because an index shows it alone.
     """
     held = {*held, *(str(folder) for name in held for folder in PurePosixPath(name).parents)}
-    ours = re.compile(rf"{re.escape(load_yaml('galaxy.yml')['repository'])}/(?:blob|tree)/[^/]+/([^#]*)")
+    ours = re.compile(rf"{re.escape(load_yaml('galaxy.yml')['repository'])}/(?:blob|tree|raw)/[^/]+/([^#]*)")
     dead = []
     for page, text in pages.items():
         for target in re.findall(r"\]\(([^)\s]+)\)", text):

@@ -364,7 +364,7 @@ def test_the_readme_is_one_screen_and_the_index_names_every_page() -> None:
     lines = read("README.md").splitlines()
     first = [line.partition("#")[0].strip() for line in lines[:6]]
     assert {"make train NODES=4", "make test"} <= set(first), "the two commands come first"
-    assert len(lines) <= 60, f"README.md has {len(lines)} lines; other pages own the rest"
+    assert len(lines) <= 80, f"README.md has {len(lines)} lines; other pages own the rest"
     rows = [line for line in lines if line.startswith("| ") and "---" not in line and line != "| | |"]
     assert len(rows) == 8, "eight links, and the index of docs/ for all pages"
     pages = {path.removeprefix("docs/") for path in files("docs/", ".md") if path.count("/") == 1} - {"README.md"}
