@@ -16,7 +16,17 @@ description:
     a launch.
   - Runs at most ten Slurm commands, regardless of the number of nodes, and each installed container command once.
     Fails if no controller answers.
+  - With O(folders), one small job of at most two nodes finds the folders that the nodes share.
   - Lists the nodes that launches exclude because the preflight of an earlier job found them unfit.
+options:
+  folders:
+    description:
+      - Folders of which to find out whether the nodes share them, besides the home, C($SCRATCH), C($WORK), C($PROJECT),
+        network file systems, and usual places such as C(/scratch). The list may be empty.
+      - One job writes into each of them and removes what it has written. It waits at most two minutes for its nodes.
+        Without this option, and in check mode, there is no such job.
+    type: list
+    elements: path
 extends_documentation_fragment:
   - rankzero.slurm.store.state
   - rankzero.slurm.attributes.looks
@@ -28,6 +38,11 @@ seealso:
 EXAMPLES = r"""
 - name: Look at the cluster
   rankzero.slurm.cluster_info:
+  register: found
+
+- name: Find a folder for the state of launches
+  rankzero.slurm.cluster_info:
+    folders: []
   register: found
 
 - name: Show the limits of the default partition
@@ -217,6 +232,20 @@ exclusions:
   returned: success
   type: list
   elements: dict
+proposal:
+  description:
+    - What a first job of this user must name, and what it gets. C(partition) and C(account), each null if Slurm chooses
+      one itself; C(nodes), C(gpus_per_node) and C(max_time) of its partition.
+  returned: success
+  type: dict
+  sample: {partition: null, account: null, nodes: 2, gpus_per_node: 8, max_time: 1-00:00:00}
+shared_folders:
+  description:
+    - The folders that this host and the nodes share and this user can write, those of O(folders) first, then the home.
+      C(path), C(home) (whether it is the home), C(own) (whether it belongs to this user), C(filesystem), C(free_mib).
+  returned: if O(folders) is given, not in check mode
+  type: list
+  elements: dict
 slurm_commands:
   description: Number of Slurm commands run.
   returned: success
@@ -229,10 +258,14 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.cluster import describe
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.excluded_nodes import load, result
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.shared_folders import (
+    CLUSTER_SPEC,
+    proposal,
+    shared_folders,
+)
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
@@ -240,11 +273,14 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     description = describe(slurm)
     # Ansible has put the home in the place of ~.
     description["exclusions"] = result(load(module.params["state_root"], str(description["cluster"]), time.time()))
+    description["proposal"] = proposed = proposal(description)
+    if module.params["folders"] is not None and not module.check_mode:
+        description["shared_folders"] = shared_folders(slurm, module.params["folders"], proposed)
     return {"changed": False, **description, "slurm_commands": slurm.commands, "warnings": slurm.notes}
 
 
 def main() -> None:
-    run_module(STATE_ARGUMENTS, logic, supports_check_mode=True)
+    run_module(CLUSTER_SPEC, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

@@ -48,26 +48,15 @@ def _carry_out(given: Namespace) -> int:
         parser().print_help(sys.stderr)
         return errors.USAGE
     if given.verb == "init":
-        from rankzero.init import write_project
+        from rankzero.init import set_up
 
-        path, lines = write_project(given)
-        print("\n".join(lines), flush=True)
-        return _compared(given, path) if given.compare else errors.OK
+        return set_up(given)
     if given.verb == "completion":
         from rankzero.completion import script
 
         print(script(given.shell), end="")
         return errors.OK
     return _played(given)
-
-
-def _compared(given: Namespace, path: str) -> int:
-    from rankzero import both_ways
-
-    print("\n".join(both_ways.plan(given, path)), flush=True)
-    lines, code = both_ways.compare(given, path)
-    print("\n".join(lines))
-    return code
 
 
 def _played(given: Namespace) -> int:

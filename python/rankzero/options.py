@@ -17,7 +17,7 @@ from rankzero.short_names import SHORT_NAMES
 #: The title of the options that the field table of the job spec declares.
 SHORT = "short names of the job spec"
 VERBS: dict[str, str] = {
-    "init": "write a job file and an inventory, from nothing or from an sbatch script",
+    "init": "write a job file and an inventory, and prove that the cluster can launch",
     "plan": "show what would be submitted, and why",
     "run": "submit a job exactly once, wait for its result, fetch the logs",
     "ls": "list launches and how they stand",
@@ -272,7 +272,10 @@ def _init(parser: Parser) -> None:
         default=[],
         help="a variable that the script reads",
     )
-    parser.add_argument("--login", metavar="HOST", help="also write an inventory with this login node")
+    text = "also write an inventory: ask Slurm on this login node, find a folder that the nodes share, and launch hello"
+    parser.add_argument("--login", metavar="[USER@]HOST", help=text)
+    text = "with --login: a folder on the cluster that the nodes share"
+    parser.add_argument("--shared", metavar="FOLDER", action="append", default=[], help=text)
     parser.add_argument("--force", action="store_true", help="replace an existing job file")
     parser.add_argument(
         "--compare",

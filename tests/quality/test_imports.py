@@ -310,6 +310,7 @@ OPENS_ITSELF = {
     "submit/start_step.py start": "writes srun's own words, into a run directory that was just made",
     "submit/start_step.py _said": "reads them back",
     "slurm/container_support.py image_trouble": "an image that the user names",
+    "submit/admission/shared_folders.py _made": "writes a word into a folder that was just made",
     "submit/create.py _write_secrets": "files of secrets that the user names",
     "watch/remote_poll.py _read": "a descriptor that was opened with care",
     "watch/remote_poll.py _logs": "a descriptor that was opened with care",

@@ -14,26 +14,20 @@ import pytest
 import tomllib
 from packaging.version import Version
 
-from tests.repository import BIN, ROOT, bullet_list, dead_links, files, load_yaml, read, run
+from tests import wheels
+from tests.repository import BIN, bullet_list, dead_links, files, load_yaml, read, run
 
 INSIDE = "ansible_collections/rankzero/slurm/"
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    target = tmp_path_factory.mktemp("wheel")
-    run(ROOT / "scripts" / "build", target, "wheel")
-    (built,) = target.glob("*.whl")
-    return built
+    return wheels.built(tmp_path_factory.mktemp("wheel"))
 
 
 @pytest.fixture(scope="module")
 def rankzero(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """The installed command. ansible-core is that of these tests: nothing is downloaded."""
-    folder = tmp_path_factory.mktemp("venv")
-    run("uv", "venv", "--quiet", "--clear", "--python", BIN / "python", folder)
-    run("uv", "pip", "install", "--quiet", "--no-deps", "--offline", "--python", folder / "bin" / "python", wheel)
-    return folder / "bin" / "rankzero"
+    return wheels.installed(wheel, tmp_path_factory.mktemp("venv"))
 
 
 def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:

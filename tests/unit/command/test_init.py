@@ -352,11 +352,9 @@ def test_options_of_the_header(header: str, resources: dict[str, Any], tmp_path:
 def test_init_writes_a_project_and_replaces_nothing(rankzero: Callable[..., int], tmp_path: Path) -> None:
     folder = tmp_path / "My project!"
     folder.mkdir()
-    assert rankzero("init", str(folder), "--login", "login.example.org") == 0
+    assert rankzero("init", str(folder)) == 0
     job = folder / "jobs" / "My-project.yml"
     read_job(str(job), CLUSTER, {}, {}, str(folder))
-    inventory = yaml.safe_load((folder / "inventory" / "hosts.yml").read_text(encoding="utf-8"))
-    assert list(inventory["slurm_login"]["hosts"]) == ["login.example.org"]
     job.write_text("mine", encoding="utf-8")
     assert rankzero("init", str(folder)) == 2
     assert job.read_text(encoding="utf-8") == "mine"

@@ -51,6 +51,11 @@ def parse_mounts(text: str) -> list[Mounted]:
     return mounts
 
 
+def mounted() -> list[Mounted]:
+    """What is mounted on this host, in the order in which it was."""
+    return parse_mounts(_text("/proc/self/mountinfo"))
+
+
 def mount_of(path: str, mounts: Sequence[Mounted]) -> Mounted | None:
     """Return the mount that contains a path: the longest mount point above it; of several there, the newest."""
     best: Mounted | None = None
@@ -109,7 +114,7 @@ class Places:
 
     def __init__(self, slurm: Slurm, *, thorough: bool) -> None:
         self.slurm = slurm
-        self.mounts = parse_mounts(_text("/proc/self/mountinfo"))
+        self.mounts = mounted()
         self.exports = _text("/etc/exports")
         self._quota: str | None = None if thorough else ""
 

@@ -1,0 +1,24 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The Python package as a user installs it: the wheel, and the command in an environment of its own."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.repository import BIN, ROOT, run
+
+
+def built(folder: Path) -> Path:
+    """The wheel of the working tree."""
+    run(ROOT / "scripts" / "build", folder, "wheel")
+    (wheel,) = folder.glob("*.whl")
+    return wheel
+
+
+def installed(wheel: Path, folder: Path) -> Path:
+    """The installed command. ansible-core is that of these tests: nothing is downloaded."""
+    run("uv", "venv", "--quiet", "--clear", "--python", BIN / "python", folder)
+    run("uv", "pip", "install", "--quiet", "--no-deps", "--offline", "--python", folder / "bin" / "python", wheel)
+    return folder / "bin" / "rankzero"
