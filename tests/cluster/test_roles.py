@@ -149,7 +149,7 @@ def test_a_line_of_an_earlier_start_makes_nobody_ready(programs: Site, policy: s
     once = f"[ -e died-$RANK ] && sleep 3600; echo listens; {wait}; touch died-$RANK; exit 7"
     roles = {
         "server": {"shell": once, "ready": {"line": "listens", "within": "00:00:10"}, "on_exit": policy},
-        "client": {"shell": "touch begun; sleep 60; echo '{}' >result.json", "after_ready": ["server"]},
+        "client": {"shell": "touch begun; sleep 60 && echo '{}' >result.json", "after_ready": ["server"]},
     }
     launch = programs.launch(of_roles(programs, roles, {}))
     outcome, log = programs.outcome(launch), log_of(programs.run_dir(launch), launch["job_id"])
