@@ -42,7 +42,6 @@ _KILLED = "host_oom_killed"
 _PRIVATE_TMP = "private_tmp"
 HEALTHY = "healthy"
 UNKNOWN = "unknown"
-# The families without a root.
 # A rank ended otherwise than by a kill, or the launcher began to end the others.
 _STEP_ENDED = re.compile(
     r"Terminating StepId|Job step aborted|CANCELLED AT|"

@@ -194,3 +194,19 @@ def test_paths_and_names_of_environments_of_roles_are_found_as_the_jobs_own_are(
     # Also the record of the launch, from which it can be launched again, has them.
     again = validated(merge([Layer("again", read.merged.data)]))
     assert {name: role.spec.environment.path for name, role in again.roles.items()} == paths
+
+
+def test_what_is_set_for_the_whole_launch_is_dropped_in_no_role() -> None:
+    """A role drops what follows from keys that it may have itself, and the parallelism of the role that decides."""
+    roles = {
+        "rollout": {"command": ["serve.py"], "ready": {"port": True}},
+        "trainer": {"command": ["train.py"], "launcher": {"ranks_per_node": 8}, "env": {"LR": "1"}},
+    }
+    top = {"seed": 7, "debug": True, "offline": True, "parallelism": {"tensor": 2}, "artifact": {}}
+    resources = {"gpu_type": "h100", "gpus_per_node": 8}
+    made = planned({"name": "rl", "roles": roles, "resources": resources, **top})
+    trainer, rollout = made.roles
+    sources = {each.name: each.source for each in made.variables}
+    assert not trainer.unset
+    assert {sources[name] for name in rollout.unset} <= {"env", "hangs", "parallelism", "logs"}
+    assert {"LR", "CUDA_DEVICE_MAX_CONNECTIONS"} <= {*rollout.unset} and {"seed", "debug"} <= {*sources.values()}

@@ -34,7 +34,7 @@ WHOLE = ("container", "environment")
 #: The sections that a role has from the top of the job, where it says nothing else.
 INHERITED = (
     *("name", "env", "secrets", "data", "launcher", "resources", "setup", "code", "environment", "container"),
-    *("fabric", "offline"),
+    *("fabric", "offline", "seed", "debug"),
 )
 #: What happens once a role ends before the deciding one.
 FAIL, DONE, RESTART, RESTART_ALL, IGNORE = ON_EXIT = ("fail", "done", "restart", "restart_all", "ignore")
