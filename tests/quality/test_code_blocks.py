@@ -53,7 +53,7 @@ RUN_ELSEWHERE = {
 OUTPUT = "output of a command, or a drawing"
 #: Commands that need no cluster and no network. They are run in a folder with train.sbatch.
 #: `init --compare` runs two jobs: tests/cluster/test_init_compare.py.
-OFFLINE = re.compile(r"rankzero (?:--version|init (?!.*--compare).*|completion .*)$")
+OFFLINE = re.compile(r"rankzero (?:--version|init (?!.*--(?:compare|login)).*|completion .*)$")
 SBATCH = "#!/bin/bash\n#SBATCH --nodes=2\n#SBATCH --time=10:00\nsrun python train.py --steps 10\n"
 
 
