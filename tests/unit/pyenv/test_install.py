@@ -147,7 +147,8 @@ def test_waiting_names_who_was_silent(install: ModuleType, tmp_path: Path, capsy
         (folder / f"{name}.json").write_text(json.dumps(word))
     gone = subprocess.Popen(["true"])
     gone.wait()
-    install.wait(type("Given", (), {"nodes": "n1,n2,n3", "folder": str(tmp_path), "seconds": 60, "holder": gone.pid}))
+    waits = {"seconds": 60, "spent": 0, "look": 0, "holder": gone.pid}
+    install.wait(type("Given", (), {"nodes": "n1,n2,n3", "folder": str(tmp_path), **waits}))
     assert capsys.readouterr().out.splitlines() == [
         "environment: 1 nodes made it, the last in 2.5 s",
         "problem n2: environment: no room",
