@@ -75,8 +75,8 @@ class Typist:
         calls = [path.read_text() for path in sorted(self.noted.iterdir(), key=lambda path: int(path.name))]
         asked = [TASK_FOLDER.sub('"folder": null', text) for text in calls if text.startswith("{")]
         # Slurm is asked twice, and the minute may change between.
-        out = re.sub(r"start it at [\d-]+ [\d:]+", "start it at", shown.out)
-        return {"code": code, "out": out, "err": shown.err, "asked": asked}
+        out, err = (re.sub(r"start it at [\d-]+ [\d:]+", "start it at", text) for text in shown)
+        return {"code": code, "out": out, "err": err, "asked": asked}
 
     def same(self, *words: str) -> dict[str, Any]:
         """What both ways do and say. Fails where they differ."""
@@ -99,7 +99,8 @@ def test_a_plan_is_the_same_call_by_both_ways(typist: Typist) -> None:
     site = typist.site
     proven = {"require": {"loss": {"lt": 2}}}
     job = site.write(site.job(RESULT, artifact=proven))
-    # Nothing is on the cluster.
+    # No other test has brought this code to the cluster.
+    (site.folder / "code" / "own.txt").write_text(site.token, encoding="utf-8")
     assert "to be built first: code" in typist.same("plan", job)["out"]
     assert site.play(job, wait=True).rc == 0
     planned = typist.same("plan", job, "-n", "2")

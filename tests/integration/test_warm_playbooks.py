@@ -35,6 +35,13 @@ def book(folder: Path, tasks: Sequence[Mapping[str, object]]) -> list[str]:
     return [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.yml", "-e", extra]
 
 
+@pytest.fixture(autouse=True)
+def room(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Other tests may have asked for as many servers as there may be, and changed what is set here."""
+    monkeypatch.setattr(warm_playbooks, "MOST_SERVERS", len(warm_playbooks._servers) + 2)
+    monkeypatch.setattr(warm_playbooks, "OWN", warm_playbooks._settings(os.environ))
+
+
 def test_it_sees_and_says_what_the_program_does(tmp_path: Path) -> None:
     argv = book(tmp_path, TASKS)
     env = {**os.environ, "RANKZERO_NOTE": "two words"}
