@@ -224,6 +224,7 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("roles.rollout.ready", {"line": "("})], "roles.rollout.ready: line is no regular expression"),
         ([("roles.rollout.ready", {"file": "../x"})], "file must be a path below the ranks' working directory"),
         ([("roles.rollout.on_exit", "stop")], "on_exit: must be one of fail, done, restart, restart_all, ignore"),
+        ([("roles.trainer.on_exit", "restart")], "roles.trainer.on_exit: trainer decides: the launch ends with it"),
         ([("roles.rollout.nodes", 0)], "roles.rollout.nodes: must be a whole number of at least 1"),
         ([("roles.rollout.nodez", 2)], "roles.rollout.nodez: unknown; did you mean nodes"),
         ([("roles.rollout.partition", "x")], "roles.rollout.partition: is of the whole launch"),

@@ -12,6 +12,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import FAIL
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
 
 
@@ -28,6 +29,9 @@ class Roles(Aspect):
         for role in roles.values():
             here = f"roles.{role.name}"
             yield from _beside(here, role, spec)
+            if role is next(iter(roles.values())) and role.keys.on_exit != FAIL:
+                sentence = f"{role.name} decides: the launch ends with it; leave on_exit out, or write it in the others"
+                yield [f"{here}.on_exit"], f"{here}.on_exit: {sentence}"
             for name in role.keys.after_ready:
                 yield from _gate(here, role, name, roles)
             for name in named_in([*role.spec.command, role.spec.shell or ""]):
