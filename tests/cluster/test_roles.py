@@ -197,7 +197,7 @@ def test_a_server_that_dies_after_the_gate_and_before_the_first_request(programs
     roles = {
         "server": {
             "shell": "python3 server.py {port} 0 & until [ -e begun ]; do sleep 0.1; done; "
-            "[ -e died ] || { touch died; kill -9 $!; exit 7; }; wait",
+            "[ -e died ] || { kill -9 $!; touch died; exit 7; }; wait",
             "ready": {"http": "/health"},
             "on_exit": policy,
         },

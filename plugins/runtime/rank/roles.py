@@ -193,31 +193,43 @@ def check_roles(job: Job) -> None:
 
 
 def _check_restarts(job: Job, role: Role) -> None:
-    """See which processes of a role have started again by themselves (rank.sh): they have to become ready anew."""
-    if role.env.get("RANKZERO_ON_EXIT") != ALONE or not role.step.process:
+    """See which processes of a role have started again by themselves: they have to become ready anew."""
+    ranks = _read_restarts(job, role)
+    if not ranks:
         return
+    if role.step.process:
+        _begin_anew(job, role, ranks)
+        watch(job, role)
+    record_progress(job)
+
+
+def _read_restarts(job: Job, role: Role) -> list[int]:
+    """Log and count the processes of a role that have started again by themselves (rank.sh) since the last call; their
+    ranks within the role.
+    """
+    if role.env.get("RANKZERO_ON_EXIT") != ALONE or not role.began:
+        return []
+    ranks: list[int] = []
     path = os.path.join(job.get("RANKZERO_LOGS"), "step.log")
     with contextlib.suppress(OSError):
         if os.stat(path).st_size <= role.steps_read:
-            return
+            return []
         with open(path, "rb") as stream:
             stream.seek(role.steps_read)
             new = stream.read(LONGEST)
         role.steps_read += new.rfind(b"\n") + 1 or (len(new) if len(new) == LONGEST else 0)
-        again = [match for match in _AGAIN.finditer(new) if match["role"] == os.fsencode(role.name)]
-        for match in again:
-            log_line(os.fsdecode(match["what"]))
-            role.most = max(role.most, int(match["often"]))
-            _begin_anew(job, role, [int(match["rank"])])
-        if again:
-            watch(job, role)
-            record_progress(job)
+        for match in _AGAIN.finditer(new):
+            if match["role"] == os.fsencode(role.name):
+                log_line(os.fsdecode(match["what"]))
+                role.most = max(role.most, int(match["often"]))
+                ranks.append(int(match["rank"]))
+    role.restarts += len(ranks)
+    return ranks
 
 
 def _begin_anew(job: Job, role: Role, ranks: Iterable[int]) -> None:
     """Processes of a role have started again: a role that was ready has as long to be ready as the first time."""
     _stop_watching(role)
-    role.restarts += 1
     role.ready_by = None if role.ready else role.ready_by
     role.ready, role.ready_since = False, None
     for rank in ranks:
@@ -262,6 +274,7 @@ def _judge(job: Job, role: Role) -> None:
     restarts = policy in (ALONE, TOGETHER)
     if restarts and role.most < RESTARTS:
         role.most += 1
+        role.restarts += 1
         log_line(f"role {role.name} {what}: it starts again ({role.most} of {RESTARTS})")
         # Who starts later waits for it anew.
         _begin_anew(job, role, range(role.ranks))
@@ -336,6 +349,8 @@ def end(job: Job) -> None:
             processes.kill(process)
             processes.wait(process, 2)
     for role in job.roles:
+        # A process may have started again between the last look and the end of the deciding role.
+        _read_restarts(job, role)
         role.ended = role.ended or (decided if role.began else None)
     record_progress(job)
     if not job.failed_role or job.step.ended_by != PROGRAM:

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -67,3 +68,31 @@ def test_a_role_starts_again_also_while_the_folder_of_its_log_is_gone(roles: Mod
     roles.check_roles(job)
     assert (logs / "role-server.log").exists() and role.restarts == 2
     assert processes.wait(role.step.process, 10)
+
+
+def test_a_process_that_started_again_just_before_the_deciding_role_ended_is_counted(
+    roles: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The deciding role may end between two looks at the steps' log: on a fast machine it does."""
+    from core.state import Job, Role
+
+    place = {name: str(tmp_path) for name in ("RANKZERO_LOGS", "RANKZERO_WORKDIR", "RANKZERO_RUN_DIR")}
+    own = {
+        "RANKZERO_ON_EXIT": "restart",
+        "RANKZERO_ROLE": "server",
+        "RANKZERO_FIRST_RANK": "1",
+        "RANKZERO_ATTEMPT": "0",
+    }
+    names = "SLURM_PROCID SLURM_NODEID RANKZERO_WORLD_SIZE RANKZERO_RANKS_PER_NODE RANKZERO_MASTER_PORT"
+    given = dict.fromkeys([*names.split(), "RANKZERO_PORT_FIRST", "RANKZERO_RESTARTS"], "1")
+    given |= {"SLURM_LOCALID": "0", "RANKZERO_MASTER_ADDR": "localhost", "RANKZERO_LAUNCHER": "srun"}
+    given |= {**place, **own, "PATH": os.environ["PATH"], "RANKZERO_RUNTIME": str(ROOT / "plugins" / "runtime")}
+    words = ["bash", str(ROOT / "plugins/runtime/rank/rank.sh"), "sh", "-c", "[ -e again ] || { touch again; exit 7; }"]
+    with (tmp_path / "step.log").open("w") as steps:
+        assert subprocess.run(words, env=given, stderr=steps, check=False).returncode == 0
+    server = Role("server", [], own, 1, 2, 2, 1, nodes=["node01"], began=time.time())
+    job = Job({"PATH": os.environ["PATH"], **place}, str(ROOT / "plugins" / "runtime"))
+    job.roles, job.step.ended_by = [Role("client", [], {}, 1, 1, 1, 0), server], "program"
+    roles.end(job)
+    assert (server.restarts, server.most, server.watcher) == (1, 1, 0)
+    assert "process 1 on" in capfd.readouterr().out

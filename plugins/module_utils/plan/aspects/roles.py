@@ -26,10 +26,11 @@ class Roles(Aspect):
                 yield ["artifact.role", "roles"], "artifact.role: this job has no roles; leave it out"
             return
         roles = spec.roles
+        first, *_others = roles
         for role in roles.values():
             here = f"roles.{role.name}"
             yield from _beside(here, role, spec)
-            if role is next(iter(roles.values())) and role.keys.on_exit != FAIL:
+            if role.name == first and role.keys.on_exit != FAIL:
                 sentence = f"{role.name} decides: the launch ends with it; leave on_exit out, or write it in the others"
                 yield [f"{here}.on_exit"], f"{here}.on_exit: {sentence}"
             for name in role.keys.after_ready:
