@@ -33,7 +33,8 @@ ADDED = frozenset(["mail-type"])
 
 #: What a script may ask for that would not be one launch -> what to do.
 REFUSED = {
-    "array": "a launch is one job; remove it, and launch a script that uses srun once for each value (program_args), "
+    "array": "a launch is one job; `rankzero init --from` makes a sweep of it where it can; else remove it, and launch "
+    "a script that uses srun once for each value (program_args), "
     "or write a job whose `shell` runs the script, and whose `sweep` has the values",
     "clusters": "a launch belongs to the cluster of the inventory; choose it there",
     "cluster": "a launch belongs to the cluster of the inventory; choose it there",
@@ -240,26 +241,30 @@ def _take(header: Header, given: Given) -> None:
         header.further(given)
 
 
-def _as_sweep(value: str) -> str:
-    """Return the job file's lines that are the same as an array, such as 0-7:2%4. Empty for what is no small array."""
-    tasks: list[int] = []
+def array_tasks(value: str) -> tuple[list[int], int | None] | None:
+    """Return (the numbers, how many run at once) of an array, such as 0-7:2%4. None for what is no small array."""
+    tasks: set[int] = set()
     array, _percent, parallel = value.partition("%")
     for part in array.split(","):
         match = _TASKS.fullmatch(part)
         last = int(match["last"] or match["first"]) if match else 0
         if match is None or last >= _MOST_TASKS:
-            return ""
-        tasks += range(int(match["first"]), last + 1, int(match["step"] or 1) or 1)
-    if not tasks:
+            return None
+        tasks.update(range(int(match["first"]), last + 1, int(match["step"] or 1) or 1))
+    return (sorted(tasks), int(parallel) if parallel.isdecimal() else None) if tasks else None
+
+
+def _as_sweep(value: str) -> str:
+    """Return the job file's lines that are the same as an array. Empty for what is no small array."""
+    found = array_tasks(value)
+    if found is None:
         return ""
+    tasks, parallel = found
     line = {
         "shell": 'SLURM_ARRAY_TASK_ID="$TASK" bash SCRIPT',
         "launcher": {"kind": "none"},
         "env": {"TASK": "{task}"},
-        "sweep": {
-            "parameters": {"task": sorted(set(tasks))},
-            **({"parallel": int(parallel)} if parallel.isdecimal() else {}),
-        },
+        "sweep": {"parameters": {"task": tasks}, **({"parallel": parallel} if parallel else {})},
     }
     return f": {json.dumps(line)}, with the script's other options under `resources`"
 

@@ -13,6 +13,7 @@ from typing import Any
 
 from rankzero.errors import RankzeroError
 from rankzero.library import importable
+from rankzero.sbatch import arrays
 from rankzero.sbatch.job import Job, Row
 from rankzero.sbatch.options import header, launch_name, name_of
 from rankzero.sbatch.recorder import OF_A_LOGIN, NoSandboxError, Script
@@ -25,7 +26,8 @@ ORDER = (
 )
 #: The shells that bash can stand for while a script is recorded.
 BASH = re.compile(r"#!\s*(?:\S*/)?(?:env\s+(?:-S\s+)?)?(?:\S*/)?(?:ba)?sh(?:\s.*)?")
-
+#: What a script in a step cannot start.
+STARTS_STEPS = re.compile(r"\b(?:srun|mpirun|mpiexec|sbcast)\b")
 EXPORT = re.compile(r"\b(?:export|setenv|(?:declare|typeset)\s+-\w*x\w*)\s+([A-Za-z_]\w*)")
 
 
@@ -68,7 +70,7 @@ def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
     if not job.kept:
         return Converted(spec["name"], _text(spec, path, job.rows), _notes(path, job, []), job.rows)
     try:
-        return _script_job(script, path, folder, job)
+        return _script_in_array(script, path, folder, job) or _script_job(script, path, folder, job)
     except RankzeroError as error:
         raise RankzeroError(hidden(str(error), secrets)) from None
 
@@ -157,6 +159,32 @@ def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
 
 
+def _script_in_array(script: Script, path: str, folder: str, job: Job) -> Converted | None:
+    """The script with --array as the program of a sweep; None unless that is the only thing for which it is no script
+    job, and it starts no steps: one in a step of its own may not start.
+    """
+    inside = os.path.relpath(path, script.folder)
+    options = {(line, f"--{name}") for line, name, _value in header(script.text)[0]}
+    if (
+        not job.array
+        or not BASH.fullmatch(script.text.partition("\n")[0].strip())
+        or inside.startswith("..")
+        or STARTS_STEPS.search(script.text)
+        or [sentence for _line, sentence in header(script.text)[1]]
+        or any(row.kept and (row.line, row.what) in options for row in job.rows)
+    ):
+        return None
+    arrays.whole_script(job, [inside, *script.arguments])
+    job.spec["code"] = {"src": script.folder}
+    _given(job.spec, script)
+    spec = _relative(job.spec, folder)
+    secrets = values_in(script.text) | values_of(script.given.items())
+    if _problems(spec, folder) or any(value in _text(spec, path, []) for value in secrets):
+        return None
+    rows = [row if (row.line, row.what) in options or row.kept else Row(row.line, row.what) for row in job.rows]
+    return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
+
+
 def _with_line(problem: str, text: str) -> str:
     """A mistake in a script job with the line of the option that it is about; the first line if it is about several."""
     place = re.search(r" \(set in [^()]*:(\d+)\)$", problem)
@@ -207,7 +235,8 @@ def _relative(spec: Mapping[str, Any], folder: str) -> dict[str, Any]:
 def _notes(path: str, job: Job, kept: list[Row]) -> list[str]:
     """What the user should know at once."""
     if kept:
-        notes = ["the script runs as it is (a script job), because of what a job file cannot say:"]
+        how = "in each element of a sweep" if job.array else "a script job"
+        notes = [f"the script runs as it is ({how}), because of what a job file cannot say:"]
         notes += [f"  {_shown(row)}" for row in kept[:8]]
         return notes + (["  ... see the table at the end of the file"] if len(kept) > 8 else [])
     notes = ["every line of the script is in the job: see the table at the end of the file"]

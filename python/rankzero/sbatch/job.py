@@ -60,6 +60,8 @@ class Job:
     cpus_per_task: int | None = None
     gpus: int | None = None
     output: str = ""
+    #: The value of --array that a sweep can have; "" without one.
+    array: str = ""
 
     def put(self, section: str, key: str, value: Any) -> None:
         """Set a key of a section."""
@@ -112,6 +114,9 @@ def read_option(job: Job, line: int, name: str, value: str) -> None:
         _container(job, line, name, value)
     elif name == "export":
         exported(job, line, value)
+    elif name == "array" and tasks_of(value):
+        job.array = value
+        job.becomes(line, shown, "sweep")
     elif name == "chdir":
         job.keep(line, shown, "a job works in its run directory; call the program from that folder")
     elif name in OURS:
@@ -145,6 +150,13 @@ def _declared(job: Job, line: int, name: str, value: str) -> bool:
     job.put("resources", key, True if switched else _listed(value) if kind == "list" else value)
     job.becomes(line, f"--{name}", f"resources.{key}")
     return True
+
+
+def tasks_of(value: str) -> tuple[list[int], int | None] | None:
+    """(the numbers, how many run at once) in a value of --array; None for one that no sweep can have."""
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+
+    return batch_script.array_tasks(value)
 
 
 def _listed(text: str) -> list[str]:

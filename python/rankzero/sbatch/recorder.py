@@ -103,6 +103,8 @@ class Allocation:
             "SLURM_CPUS_ON_NODE": cpus, "SLURM_NTASKS": tasks, "SLURM_NPROCS": tasks, "ENVIRONMENT": "BATCH",
             "SLURM_NTASKS_PER_NODE": self.tasks_per_node, "SLURM_CPUS_PER_TASK": self.cpus_per_task,
         }  # fmt: skip
+        if any(name.startswith("SLURM_ARRAY_") for name in self.others):
+            known["SLURM_ARRAY_JOB_ID"] = job
         if self.gpus:
             numbers = ",".join(map(str, range(self.gpus)))
             known |= {"SLURM_GPUS_ON_NODE": self.gpus, "SLURM_JOB_GPUS": numbers, "CUDA_VISIBLE_DEVICES": numbers}

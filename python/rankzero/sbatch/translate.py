@@ -11,9 +11,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
+from rankzero.sbatch import arrays
 from rankzero.sbatch import step as steps
 from rankzero.sbatch.explain import NO_PROGRAMS, OF_THE_NODE, UNKNOWN, Body, unknown
-from rankzero.sbatch.job import Job, read_option
+from rankzero.sbatch.job import Job, read_option, tasks_of
 from rankzero.sbatch.lines import Piece
 from rankzero.sbatch.options import header, names
 from rankzero.sbatch.recorder import LISTS, PATH, Allocation, Call, Recording, Script, recorded
@@ -33,6 +34,8 @@ EXPORTED = re.compile(r",(?=[A-Za-z_]\w*(?:=|,|$))")
 ARGUMENT = re.compile(r"\$[1-9]|\$\{[1-9][}:#%/^]")
 DEFAULT = re.compile(r"\$\{[1-9]:?-")
 PATTERN = re.compile(r"[*?]|\[.+\]")
+#: The value of a variable or of an element, which may be within another one: its brackets are no pattern.
+EXPANSION = re.compile(r"\$\{[^{}]*\}")
 #: How often nvidia-smi prints, in seconds.
 LOOP = re.compile(r"\s(?:--loop[= ]|-l ?|-d ?|-lms? ?)(\d+)")
 #: The first word of a step that only prints.
@@ -49,6 +52,14 @@ class Pair:
 
 def translated(script: Script) -> Job:
     """The job that a script describes; what only the script itself can say is in `kept`. Raises NoSandboxError."""
+    value = next((value for _line, name, value in reversed(header(script.text)[0]) if name == "array"), "")
+    if value and tasks_of(value):
+        return arrays.translated(value, lambda known: _translated(script, known))
+    return _translated(script, {})
+
+
+def _translated(script: Script, of_array: Mapping[str, str]) -> Job:
+    """of_array: the variables of a task of an array."""
     job = Job()
     values, problems = header(script.text)
     for given in values:
@@ -56,6 +67,7 @@ def translated(script: Script) -> Job:
     for line, _sentence in problems:
         job.keep(line, "#SBATCH", "is no option of sbatch")
     allocation = allocation_of(job, values)
+    allocation = replace(allocation, others={**allocation.others, **of_array})
     scripts = (script, script)
     pair, body = _recorded(job, scripts, allocation)
     if pair is None or body is None:
@@ -265,7 +277,7 @@ def _of_this_machine(job: Job, script: Script, words: list[str]) -> None:
 
 def _patterns(job: Job, piece: Piece, step: Step) -> None:
     """A pattern of files is replaced by their names where the script runs, and nobody knows these here."""
-    bare = re.sub(r"\\.|'[^']*'|\"[^\"]*\"", "", piece.text)
+    bare = EXPANSION.sub("", EXPANSION.sub("", re.sub(r"\\.|'[^']*'|\"[^\"]*\"", "", piece.text)))
     words = [word for word in step.program if PATTERN.search(word) and word not in piece.text]
     if PATTERN.search(bare) or (words and "$" in piece.text):
         job.keep(step.line, "a pattern of files", "its files are known only where the script runs")
