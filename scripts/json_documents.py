@@ -198,8 +198,22 @@ ROWS: dict[str, dict[str, Schema]] = {
         "queue_hours": maybe("number", "Their hours in the queue."),
         "estimated": of("integer", "How many of the launches accounting does not know."),
         **{part: maybe("number", HOURS) for part in PARTS},
-    }
+    },
+    "sweep": {
+        **IDENTITY,
+        "number": of("integer", "Number of the element in this sweep, from 0."),
+        "parameters": of("object", "Its values by name."),
+        "submission": of("string", "submitted, adopted, unchanged, missing, planned or cancelled."),
+        "why": maybe("string", "Why it is submitted, in words, or its result."),
+        "standing": maybe("string", "What has become of it."),
+        "metric": maybe("number", "The number by which elements are compared; null without a wait."),
+        "scalars": maybe("object", "The values of its artifact, likewise."),
+        "message": maybe("string", "Its result in a sentence, likewise."),
+        "wall_time": maybe("number", "Seconds of its newest attempt, likewise."),
+    },
 }
+#: The key of the list, and what one of its elements is.
+LISTS = {"usage": ("rows", "One element per row of the table."), "sweep": ("elements", "The elements of the sweep.")}
 
 
 def schema(verb: str) -> str:
@@ -214,7 +228,7 @@ def schema(verb: str) -> str:
             "exit_code": of("integer", "The exit code of the command."),
             "error": maybe("string", "Why it failed."),
             **(
-                {"rows": listed(record(ROWS[verb]), "One element per row of the table.")}
+                {LISTS[verb][0]: listed(record(ROWS[verb]), LISTS[verb][1])}
                 if verb in ROWS
                 else {"launches": listed(record({**IDENTITY, **LAUNCHES[verb]}), "One element per launch.")}
             ),

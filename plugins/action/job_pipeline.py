@@ -9,9 +9,11 @@ import os
 from dataclasses import replace
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_PIPELINE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, packed
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
     LaunchResult,
     SubmissionResult,
@@ -40,6 +42,8 @@ class ActionModule(LaunchManyAction):
         host = task_vars.get("inventory_hostname", "localhost")
         if state == "absent":
             return self._cancel(rendered, host, task_vars)
+        if _independent(rendered):
+            return self._together(rendered, host, task_vars)
         results: list[dict[str, Any]] = []
         for job in rendered:
             result = self._launch(job, rendered, results, given.relaunch, task_vars)
@@ -100,8 +104,35 @@ class ActionModule(LaunchManyAction):
             known = {(ref.kind, ref.key): ref for each in rendered for ref in each.first.refs}
             changes.update(refs=list(known.values()))
         launch = job.submitted(texts, waits, **changes)
-        result = self.launched_stage(job.stage, launch, task_vars)
-        result = self.completed(result, job.first, job.stage.job, launch.lines)
+        return self._finished(job, rendered, self.launched_stage(job.stage, launch, task_vars))
+
+    def _together(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+        """Launch jobs of which none follows another, by one call."""
+
+        def called(**more: Any) -> dict[str, Any]:
+            shipped: dict[bytes, str] = {b"": ""}
+            launches = []
+            for number, job in enumerate(rendered):
+                lines = b"" if self._task.check_mode else self.secrets(job.stage.job, task_vars)
+                if lines not in shipped:
+                    shipped[lines] = self.ship_secrets(lines, f"secrets-{len(shipped) - 1}.env")
+                launch = job.launch.changed(secrets_file=shipped[lines] or None)
+                launches.append(BatchLaunch(str(number), launch.request))
+            given = {"job": [job.stage.path for job in rendered], "x_request": {"launches": packed(launches, {})}}
+            return self.call("rankzero.slurm.job_pipeline", {**given, **more}, task_vars, JOB_PIPELINE)
+
+        answer = self.with_runtime(called, rendered[0].first.runtime)
+        if answer.get("failed"):
+            return answer
+        results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer["results"])]
+        for job, result in zip(rendered, results):
+            for line in [] if result.get("failed") else _told(job, result, []):
+                display.display(f"{host}: {line}")
+        return {**self._result(rendered, results), "warnings": answer.get("warnings") or []}
+
+    def _finished(self, job: Rendered, rendered: list[Rendered], result: dict[str, Any]) -> dict[str, Any]:
+        """The result of a stage, with what only the controller knows about it."""
+        result = self.completed(result, job.first, job.stage.job, job.launch.lines)
         if not result.get("missing"):
             return result
         missing = [
@@ -117,13 +148,13 @@ class ActionModule(LaunchManyAction):
         for job, result in zip(rendered, results):
             kind = "sweep" if job.is_sweep else "job"
             shown.append({"kind": kind, "file": os.path.relpath(job.stage.path), **result})
-        broken = next((result for result in results if result.get("failed")), None)
+        broken = [result for result in results if result.get("failed")]
         # A stage that failed names none.
         named = [record_of(Producers, result) for result in results if "store_root" in result]
         whole: dict[str, Any] = {
             "changed": any(result.get("changed") for result in results),
             "stages": shown,
-            "missing": results[0].get("missing", []) if results else [],
+            "missing": list({ref["path"]: ref for result in results for ref in result.get("missing", [])}.values()),
             "store_root": next((producers.store_root for producers in named), None),
             "snapshots": next((producers.snapshots for producers in named if producers.snapshots), None),
             "store_group_writable": any(result.get("store_group_writable") for result in results),
@@ -132,9 +163,17 @@ class ActionModule(LaunchManyAction):
         for result in shown:
             diff = result.pop("diff", [])
             diffs += diff if isinstance(diff, list) else [diff]
-        if broken:
-            return {**whole, "failed": True, "msg": broken.get("msg")}
+        # What must be built first is built, and the action runs again: it reports these problems then.
+        if broken and not whole["missing"]:
+            named = [f"{job.stage.path}: " if len(rendered) > 1 and _independent(rendered) else "" for job in rendered]
+            texts = [f"{of}{result.get('msg')}" for of, result in zip(named, results) if result.get("failed")]
+            return {**whole, "failed": True, "msg": "\n".join(texts)}
         return {**whole, "diff": diffs}
+
+
+def _independent(rendered: list[Rendered]) -> bool:
+    """Whether these are several jobs of which none follows another, so that one call can submit them all."""
+    return len(rendered) > 1 and not any(job.stage.after or job.is_sweep for job in rendered)
 
 
 def _owner(ref: Ref, rendered: list[Rendered]) -> Rendered | None:

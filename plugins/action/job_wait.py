@@ -132,11 +132,12 @@ class ActionModule(Action):
         open_ = [
             index for index, launch in enumerate(launches) if not _nothing_to_wait_for(launch, pattern is not None)
         ]
-        if self._task.check_mode or not open_:
+        wanted = min(options.first or len(launches), len(launches)) - (len(launches) - len(open_))
+        if self._task.check_mode or wanted <= 0:
             if notices:
                 notices.end(time.monotonic())
             return self._result(first, launches)
-        waits = Waits([self._watch(launches[index], pattern) for index in open_])
+        waits = Waits([self._watch(launches[index], pattern) for index in open_], wanted)
         screens = [self._screen(launches[index].report, len(open_)) for index in open_]
         timeout = options.wait_timeout
         self._report(screens)

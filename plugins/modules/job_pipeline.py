@@ -19,6 +19,8 @@ description:
   - The ranks get the run directory of each predecessor as C(RANKZERO_AFTER_NAME), with its artifact below C(work).
     For a sweep it is the folder with C(sweep.json), which lists the elements.
   - If a job fails, Slurm cancels its successors (C(--kill-on-invalid-dep)).
+  - Jobs of which none follows another are submitted by one call of the cluster, however many they are. One that cannot
+    be submitted fails the task after the others have been submitted.
   - If the code is not on the cluster yet, it is sent. If an environment or an image is missing, nothing is submitted
     and the task fails. See O(missing). The playbook C(rankzero.slurm.pipeline) builds everything.
 extends_documentation_fragment:
@@ -39,7 +41,8 @@ options:
       - A pipeline file (a map with C(jobs), a list of job files relative to it), a job file with C(after), or a list of
         job files.
       - In a list each job follows the one before it, unless its spec has C(after), or its item is a map with C(job) and
-        C(after).
+        C(after). An empty list means that it follows none. C(job) may be a job spec as a map, whose paths are relative
+        to the working directory.
     type: raw
     required: true
   cluster:
@@ -65,6 +68,12 @@ options:
     type: str
     choices: [present, absent]
     default: present
+  x_request:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
+  x_runtime:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: dict
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_sweep
@@ -84,6 +93,14 @@ EXAMPLES = r"""
       - job: jobs/evaluate.yml
         after: [jobs/train.yml]
 
+- name: Two jobs that follow none, by one call
+  rankzero.slurm.job_pipeline:
+    job:
+      - job: jobs/train.yml
+        after: []
+      - job: {name: hello, command: [hostname], resources: {nodes: 2}}
+        after: []
+
 - name: Cancel what is active of it
   rankzero.slurm.job_pipeline:
     job: pipelines/gpt.yml
@@ -102,7 +119,7 @@ stages:
       description: V(job) or V(sweep).
       type: str
     file:
-      description: Its job file.
+      description: Its job file; of a spec in the list C(item) and its number, from 1.
       type: str
     name:
       description: Its name.
@@ -140,16 +157,21 @@ from typing import Any
 from ansible.module_utils.basic import AnsibleModule
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import run_module
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import LAUNCH_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_PIPELINE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.batch import SlurmOfMany, launched_together
 
 
-def logic(_module: AnsibleModule) -> dict[str, Any]:
-    raise RankzeroError("job_pipeline works on the controller: its action plugin was not found beside it")
+def logic(module: AnsibleModule) -> dict[str, Any]:
+    """Jobs of which none follows another, by one call. Those that follow others are launched by module `job`."""
+    given = module.params["x_request"]
+    if given is None:
+        raise RankzeroError("job_pipeline works on the controller: its action plugin was not found beside it")
+    return launched_together(SlurmOfMany(), given["launches"], module.params["x_runtime"], check_mode=module.check_mode)
 
 
 def main() -> None:
-    run_module(LAUNCH_ARGUMENTS, logic, supports_check_mode=True)
+    run_module(JOB_PIPELINE, logic, supports_check_mode=True)
 
 
 if __name__ == "__main__":

@@ -46,6 +46,11 @@ options:
         O(generation) and O(job_id).
     type: list
     elements: path
+  first:
+    description:
+      - With O(run_dirs), the wait ends when so many of the launches have ended, whichever they are; V(0) means all.
+    type: int
+    default: 0
   until:
     description:
       - What to wait for. The wait always ends when the launch has ended.

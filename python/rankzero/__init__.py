@@ -16,24 +16,47 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from rankzero.api import Attempt, Diagnosis, Launch, Plan, Status, attach, launches, plan, run
-    from rankzero.errors import LaunchFailed, RankzeroError, Refused, Unfinished, Unreachable
+    from rankzero.api import Attempt, Diagnosis, Launch, Plan, Series, Status, attach, launches, plan, run
+    from rankzero.errors import LaunchFailed, RankzeroError, Refused, Unfinished, Unreachable, UsageError
+    from rankzero.functions import Call, submit
+    from rankzero.many import Comparison, Launches, Waited, as_completed, compare, submit_many, sweep, wait
 
+#: Name -> the module that it is in.
+_PLACES = {
+    **dict.fromkeys(("Attempt", "Diagnosis", "Launch", "Plan", "Series", "Status"), "api"),
+    **dict.fromkeys(("attach", "launches", "plan", "run"), "api"),
+    **dict.fromkeys(("LaunchFailed", "RankzeroError", "Refused", "Unfinished", "Unreachable", "UsageError"), "errors"),
+    **dict.fromkeys(("Call", "submit"), "functions"),
+    **dict.fromkeys(("Comparison", "Launches", "Waited"), "many"),
+    **dict.fromkeys(("as_completed", "compare", "submit_many", "sweep", "wait"), "many"),
+}
 __all__ = [
     "Attempt",
+    "Call",
+    "Comparison",
     "Diagnosis",
     "Launch",
     "LaunchFailed",
+    "Launches",
     "Plan",
     "RankzeroError",
     "Refused",
+    "Series",
     "Status",
     "Unfinished",
     "Unreachable",
+    "UsageError",
+    "Waited",
+    "as_completed",
     "attach",
+    "compare",
     "launches",
     "plan",
     "run",
+    "submit",
+    "submit_many",
+    "sweep",
+    "wait",
 ]
 
 
@@ -43,11 +66,11 @@ def __getattr__(name: str) -> Any:
         from rankzero.version import version
 
         return version()
-    if name not in __all__:
+    if name not in _PLACES:
         raise AttributeError(f"module 'rankzero' has no attribute {name!r}")
-    from rankzero import api, errors
+    import importlib
 
-    return getattr(api, name, None) or getattr(errors, name)
+    return getattr(importlib.import_module(f"rankzero.{_PLACES[name]}"), name)
 
 
 def __dir__() -> list[str]:

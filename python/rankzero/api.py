@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import logging
+import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Any
 
 from rankzero import errors
 from rankzero.documents import document
+from rankzero.documents import status as fields_of
 from rankzero.playbook import Call, Played, play
 from rankzero.verbs import inventory_of, selection
 
@@ -121,8 +123,21 @@ class Options:
             raise errors.BY_CODE.get(code, errors.RankzeroError)(str(played.error()), code)
 
 
+@dataclass(frozen=True)
+class Series:
+    """A number that a program has logged, in limited size. `times` are epoch seconds, None where they are not known."""
+
+    steps: list[int]
+    values: list[float | None]
+    times: list[float | None]
+    attempts: list[int]
+
+
 class Launch:
-    """A launch on a cluster: its job was submitted or adopted, or has ended."""
+    """A launch on a cluster: its job was submitted or adopted, or has ended.
+
+    `parameters`: its values of a sweep. `options`: where it is, and how its playbooks run.
+    """
 
     def __init__(self, known: Mapping[str, Any], options: Options) -> None:
         self.cluster: str = known["cluster"]
@@ -131,8 +146,11 @@ class Launch:
         self.generation: int = known["generation"]
         self.job_id: str | None = known["job_id"]
         self.run_dir: str = known["run_dir"]
-        self._options = Options(self.cluster, options.inventory, options.listener)
-        self._status: Status | None = _status(known["status"]) if known.get("status") else None
+        self.parameters: dict[str, str] = dict(known.get("parameters") or {})
+        self.known = known
+        self.options = Options(self.cluster, options.inventory, options.listener)
+        self.seen: Status | None = _status(known["status"]) if known.get("status") else None
+        self._whole = True
 
     def __repr__(self) -> str:
         return f"<Launch {self.name}/{self.key}/{self.generation} job {self.job_id} on {self.cluster}>"
@@ -141,24 +159,34 @@ class Launch:
     def _chosen(self) -> dict[str, str]:
         return {"run_dir": self.run_dir}
 
+    @property
+    def ended(self) -> bool:
+        """Whether it had ended when it was last seen; nothing is asked."""
+        return self.seen is not None and self.seen.completed
+
+    def see(self, row: Mapping[str, Any]) -> None:
+        """Take over what a wait for many launches has answered."""
+        self.seen, self._whole = _status(fields_of(row)), not row.get("left_out")
+        self.job_id = row.get("job_id") or self.job_id
+
     def status(self) -> Status:
         """Query the cluster."""
-        (launch,) = document("ls", self._options.play("status", {**self._chosen, "all": True, "limit": 0}), 0)[
+        (launch,) = document("ls", self.options.play("status", {**self._chosen, "all": True, "limit": 0}), 0)[
             "launches"
         ]
-        self._status = _status(launch["status"])
-        return self._status
+        self.seen, self._whole = _status(launch["status"]), True
+        return self.seen
 
     def wait(self, timeout: int = 0) -> Launch:
         """Wait for the end, and fetch the logs. Raises LaunchFailed, or Unfinished after `timeout` seconds."""
-        self._options.play("attach", {**self._chosen, **({"wait_timeout": timeout} if timeout else {})})
+        self.options.play("attach", {**self._chosen, **({"wait_timeout": timeout} if timeout else {})})
         self.status()
         return self
 
     @property
     def result(self) -> dict[str, Any]:
         """The values of the proven artifact. Raises Unfinished while there is none, LaunchFailed if it has failed."""
-        status = self._status if self._status and self._status.completed else self.status()
+        status = self.seen if self.seen and self.seen.completed and self._whole else self.status()
         if status.result is None or not status.success:
             kind = errors.LaunchFailed if status.completed else errors.Unfinished
             raise kind(f"{self.name} has no result: {status.message}")
@@ -167,11 +195,11 @@ class Launch:
     @property
     def attempts(self) -> list[Attempt]:
         """Every attempt so far, oldest first."""
-        return (self._status or self.status()).attempts
+        return (self.seen or self.status()).attempts
 
     def logs(self, dest: str | Path = "runs") -> list[Path]:
         """Fetch the logs of every rank. Returns the files on this machine."""
-        played = self._options.play("logs", {**self._chosen, "dest": str(dest)})
+        played = self.options.play("logs", {**self._chosen, "dest": str(dest)})
         (fetched,) = played.results("job_logs")[-1:]
         return sorted(path for path in Path(fetched["dest"]).rglob("*") if path.is_file())
 
@@ -180,13 +208,23 @@ class Launch:
         which have the digests of those on the cluster.
         """
         chosen = {"paths": list(paths)} if paths else {}
-        played = self._options.play("pull", {**self._chosen, **chosen, "dest": str(dest)})
+        played = self.options.play("pull", {**self._chosen, **chosen, "dest": str(dest)})
         (pulled,) = played.results("job_pull")[-1:]
         return [Path(pulled["dest"]) / file["path"] for file in pulled["files"]]
 
+    def metrics(self) -> dict[str, Series]:
+        """The numbers that its programs have logged, by name, so far."""
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            chosen = {"launches": [self.run_dir], "dest": f"{folder}/page.html", "annotations": "none"}
+            played = self.options.play("report", chosen)
+        (found,) = played.results("report_page")[-1:]
+        columns = Series.__dataclass_fields__
+        series: dict[str, Any] = found["launches"][0]["metrics"]
+        return {name: Series(**{column: row[column] for column in columns}) for name, row in series.items()}
+
     def diagnosis(self) -> Diagnosis:
         """Why it failed, or why it is waiting."""
-        (launch,) = document("why", self._options.play("diagnose", self._chosen), 0)["launches"]
+        (launch,) = document("why", self.options.play("diagnose", self._chosen), 0)["launches"]
         why = launch["diagnosis"]
         return Diagnosis(
             healthy=bool(why["healthy"]),
@@ -201,7 +239,7 @@ class Launch:
 
     def cancel(self) -> Status:
         """Cancel its job. A job that has ended is not changed."""
-        self._options.play("cancel", self._chosen)
+        self.options.play("cancel", self._chosen)
         return self.status()
 
 
@@ -214,12 +252,13 @@ def _status(known: Mapping[str, Any]) -> Status:
     return Status(**{**fields, "attempts": attempts, "nodes": known["nodes"] or []})
 
 
-def _job_variables(
+def job_variables(
     job: str | Path | Mapping[str, Any],
     nodes: int | None,
     overrides: Mapping[str, Any] | None,
     arguments: Sequence[str],
 ) -> dict[str, Any]:
+    """The variables of a playbook that launches a job."""
     changes = dict(overrides or {})
     return {
         "job": dict(job) if isinstance(job, Mapping) else str(job),
@@ -254,7 +293,7 @@ def run(
     lines go to the logger `rankzero`.
     """
     options = Options(cluster, inventory, listener)
-    variables = _job_variables(job, nodes, overrides, arguments)
+    variables = job_variables(job, nodes, overrides, arguments)
     again = {"rerun": True} if rerun else {}
     played = options.play("train", {**variables, "launch_wait": False, **again, **ONE_CLUSTER})
     return Launch(_only(document("run", played, 0)), options)
@@ -270,7 +309,7 @@ def plan(
     listener: Listener | None = None,
 ) -> Plan:
     """What `run` would submit. On a machine without Slurm's commands, the script is rendered without a cluster."""
-    variables = {**_job_variables(job, nodes, overrides, arguments), **ONE_CLUSTER}
+    variables = {**job_variables(job, nodes, overrides, arguments), **ONE_CLUSTER}
     played = Options(cluster, inventory, listener).play("plan", variables)
     planned = _only(document("plan", played, 0))
     return Plan(

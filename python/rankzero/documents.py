@@ -19,6 +19,7 @@ STATUS = (
     *("attempt", "attempts", "started_at", "finished_at", "wall_time"),
 )
 PLAN = ("submission", "plan", "explain", "missing", "script", "world_size")
+ELEMENT = ("number", "parameters", "submission", "why")
 PULL = ("dest", "bytes", "files", "artifact")
 #: What a row of usage may be for.
 GROUPS = ("user", "account", "month", "name")
@@ -110,8 +111,22 @@ def _usage(played: Played, host: str) -> list[dict[str, Any]]:
     return [{"cluster": host, **{group: None for group in GROUPS if group not in row}, **row} for row in rows]
 
 
+def _sweep(played: Played, host: str) -> list[dict[str, Any]]:
+    made, ended = _last(played, "job_sweep", host), _last(played, "job_sweep_info", host)
+    results = {row.get("key"): row for row in ended.get("elements") or []}
+    rows = []
+    for row in made.get("elements") or []:
+        result = results.get(row["key"]) or {}
+        known = {**row, **{name: result[name] for name in ("job_id", "run_dir", "generation") if result.get(name)}}
+        named = {"cluster": host, "name": made["name"], **_picked(known, IDENTITY[1:]), "key": row["key"][:16]}
+        after = {name: result.get(name) for name in ("metric", "scalars", "message", "wall_time")}
+        standing = result.get("standing") or row.get("standing")
+        rows.append({**named, **_picked(row, ELEMENT), "standing": standing, **after})
+    return rows
+
+
 #: The key of a verb's list, where its elements are no launches.
-ROWS = {"usage": "rows"}
+ROWS = {"usage": "rows", "sweep": "elements"}
 PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "run": _run,
     "ls": _ls,
@@ -119,4 +134,5 @@ PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "plan": _plan,
     "pull": _pull,
     "usage": _usage,
+    "sweep": _sweep,
 }

@@ -38,7 +38,7 @@ VERBS: dict[str, str] = {
     "completion": "print a shell's completion script",
 }
 #: The verbs that have --json.
-WITH_JSON = ("run", "ls", "why", "plan", "pull", "usage")
+WITH_JSON = ("run", "ls", "why", "plan", "pull", "usage", "sweep")
 
 
 class Parser(argparse.ArgumentParser):

@@ -105,7 +105,7 @@ class Played:
     def error(self) -> str | None:
         """The error messages of the failed tasks."""
         failed = [record for record in self.records if record.outcome in ("failed", "unreachable")]
-        messages = [str(record.result.get("msg") or "failed without a message") for record in failed]
+        messages = [message for record in failed for message in _messages(record.result)]
         if messages:
             return "\n".join(dict.fromkeys(messages))
         if self.rc:
@@ -126,6 +126,12 @@ class Played:
         if "failed" in standings:
             return errors.FAILED
         return errors.UNFINISHED if standings - {"succeeded"} else errors.REFUSED
+
+
+def _messages(result: Mapping[str, Any]) -> list[str]:
+    """Why a task has failed: of a loop, for which Ansible says only that an item has, the messages of its items."""
+    items = [item for item in result.get("results") or [] if isinstance(item, dict) and item.get("failed")]
+    return [str(each.get("msg") or "failed without a message") for each in items or [result]]
 
 
 def _words(variables: Mapping[str, Any]) -> list[str]:

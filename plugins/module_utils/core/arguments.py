@@ -192,6 +192,7 @@ JOB: Options = {
     **REQUEST,
     "x_runtime": {"type": "dict"},
 }
+JOB_PIPELINE: Options = {**LAUNCH_ARGUMENTS, **REQUEST, "x_runtime": {"type": "dict"}}
 JOB_SWEEP: Options = {
     **LAUNCH_ARGUMENTS,
     "elements": {"type": "list", "elements": "str", "default": []},

@@ -66,6 +66,7 @@ WAIT_SPEC: dict[str, Any] = {
     **RUN_ARGUMENTS,
     **WAIT_ARGUMENTS,
     "run_dirs": {"type": "list", "elements": "path"},
+    "first": {"type": "int", "default": 0},
     "until": {"type": "str", "choices": ["started", "artifact", "pattern", "finished"], "default": "finished"},
     "pattern": {"type": "str"},
     "log": {"type": "str", "default": ""},
@@ -79,10 +80,13 @@ WAIT_SPEC: dict[str, Any] = {
 
 @dataclass(frozen=True)
 class WaitOptions:
-    """The options of a wait. Times are in seconds; a `wait_timeout` of 0 is none."""
+    """The options of a wait. Times are in seconds; a `wait_timeout` of 0 is none. `first`: the end of so many of the
+    launches ends the wait; 0: of all.
+    """
 
     run_dir: str | None
     run_dirs: Sequence[str] | None
+    first: int
     until: str
     pattern: str | None
     log: str
@@ -103,6 +107,8 @@ class WaitOptions:
         """The pattern of a wait for a log line. Raises RankzeroError if the options contradict each other."""
         if self.log and not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9._+-]*", self.log):
             raise RankzeroError(f"log: must be the name of a log file such as rank-0003.log, not {self.log!r}")
+        if self.first < 0 or (self.first and not self.many):
+            raise RankzeroError(f"first: must be a number of the launches in run_dirs, not {self.first}")
         if (self.until == "pattern") != bool(self.pattern):
             raise RankzeroError("pattern: requires until: pattern, and until: pattern requires it")
         try:

@@ -28,10 +28,14 @@ IDLE = 60.0
 
 
 class Waits:
-    """Several watches that are polled together. Times are seconds of the caller's monotonic clock."""
+    """Several watches that are polled together. Times are seconds of the caller's monotonic clock.
 
-    def __init__(self, watches: Sequence[Watch]) -> None:
+    `first`: the number of watches whose end is enough; None: all.
+    """
+
+    def __init__(self, watches: Sequence[Watch], first: int | None = None) -> None:
         self.watches = list(watches)
+        self._enough = len(self.watches) if first is None else first
         self._looked: dict[int, float] = {}
         self._batch: list[int] = []
 
@@ -42,8 +46,8 @@ class Waits:
 
     @property
     def done(self) -> bool:
-        """Whether all jobs have ended."""
-        return not self.left
+        """Whether all jobs have ended, or the `first` ones that were asked for."""
+        return len(self.watches) - len(self.left) >= self._enough
 
     def targets(self, now: float, *, asks: bool = False) -> list[Target]:
         """What the next poll should read; its views come in this order. `asks`: the poll calls squeue, so what was read

@@ -18,6 +18,7 @@ SELECTORS = (
     ("launch_name",),
     ("job_id",),
     ("run_dir",),
+    ("run_dirs",),
     ("logs",),
     ("launches",),
     ("sweep",),

@@ -23,12 +23,17 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Job, load_job_file
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.sweep import PreparedSweep
 
-Read = Callable[[str], Job]
+#: Where a list comes from that is no file: the option of the task, in which an item may be a spec.
+VARIABLE = "job"
+#: Reads a job: from the path of its file, or from its spec.
+Read = Callable[[Any], Job]
 
 
 @dataclass(frozen=True)
 class Stage:
-    """One job of a pipeline: its file, the job, and the indexes of the stages that it follows."""
+    """One job of a pipeline: its file (of a spec its place in the list), the job, and the indexes of the stages that it
+    follows.
+    """
 
     path: str
     job: Job
@@ -85,24 +90,25 @@ class Rendered:
 class _Item:
     path: str
     after: tuple[str, ...] | None
+    spec: Mapping[str, Any] | None = None
 
 
 def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
     """The jobs in an order in which each comes after those that it follows.
 
-    `given`: the path of a job file or of a pipeline file, or a list of job files. `read` reads a job file. Raises
-    `RankzeroError`.
+    `given`: the path of a job file or of a pipeline file, or a list of job files and specs. Raises `RankzeroError`.
     """
     items = _items(given, cwd)
     jobs: dict[str, Job] = {}
     after: dict[str, tuple[str, ...]] = {}
     waiting = [item.path for item in items]
     stated = {item.path: item.after or () for item in items}
+    specs = {item.path: item.spec for item in items if item.spec is not None}
     while waiting:
         path = waiting.pop(0)
         if path in jobs:
             continue
-        job = read(path)
+        job = read(specs.get(path, path))
         jobs[path] = job
         own = tuple(os.path.normpath(os.path.join(job.folder, name)) for name in job.spec.after)
         after[path] = tuple(dict.fromkeys([*stated.get(path, ()), *own]))
@@ -128,7 +134,7 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
 
 def _items(given: Any, cwd: str) -> list[_Item]:
     if isinstance(given, (list, tuple)):
-        return _listed(given, cwd, "job")
+        return _listed(given, cwd, VARIABLE)
     if not isinstance(given, str) or not given:
         raise RankzeroError(
             "job: is required: the path of a job file or of a pipeline file (-e job=pipelines/gpt.yml), or a list of "
@@ -147,7 +153,7 @@ def _listed(given: Any, folder: str, where: str) -> list[_Item]:
     if not isinstance(given, (list, tuple)) or not given:
         raise RankzeroError(f"{where}: jobs must be a list of job files, not {given!r}")
     items = []
-    for item in given:
+    for number, item in enumerate(given, 1):
         after = None
         if isinstance(item, Mapping):
             for name in item:
@@ -162,6 +168,9 @@ def _listed(given: Any, folder: str, where: str) -> list[_Item]:
                     raise RankzeroError(f"{where}: after must be a list of job files, not {named!r}")
                 after = tuple(os.path.normpath(os.path.join(folder, each)) for each in named)
             item = item.get("job")
+        if isinstance(item, Mapping) and where == VARIABLE:
+            items.append(_Item(f"item {number}", after, item))
+            continue
         if not isinstance(item, str) or not item:
             raise RankzeroError(f"{where}: an item must be the path of a job file, or {{job, after}}; not {item!r}")
         items.append(_Item(os.path.normpath(os.path.join(folder, os.path.expanduser(item))), after))

@@ -40,7 +40,14 @@ def best(files: list[str]) -> float:
     pulled: list[int] = [path.stat().st_size for path in rankzero.attach("gpt").pull("checkpoints", dest="out")]
     print(sum(pulled))
     plan: rankzero.Plan = rankzero.plan({"name": "gpt", "command": ["train.py"]}, listener=print)
-    print(plan.key, __import__("pathlib").Path(str(launch.logs()[0])))
+    swept: rankzero.Launches = rankzero.sweep(files[0], {"lr": [0.1, "3e-4"]}, overrides={"sweep.parallel": 2})
+    done, pending = rankzero.wait([*swept, *rankzero.submit_many(files)], first=1, timeout=60.0)
+    for ended in rankzero.as_completed(pending):
+        series: rankzero.Series = ended.metrics()["loss"]
+        print(series.steps[-1], series.values[-1], ended.parameters.get("lr"), done.table())
+    print(rankzero.compare(["gpt/72ee2a70", swept[0]], time="wall_time").rows[0]["scalars"])
+    value: object = rankzero.submit(max, 1, 2, job={"name": "most"}).returned(timeout=60)
+    print(value, plan.key, __import__("pathlib").Path(str(launch.logs()[0])))
     return min(losses)
 """
 WRONG = """

@@ -16,6 +16,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import ElementResult, SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums
 from rankzero import errors
 from rankzero.documents import PER_HOST, ROWS, VERSION, status
@@ -58,6 +59,16 @@ DIAGNOSED = DiagnosisReport(
     REPORT,
 ).as_dict()
 USED = Used("ada", "physics", "2026-03", "gpt", 2.5, None, 1.25, 0.5, True, {"steps": 2.0, "lost": 0.5})
+ELEMENT = ElementResult(0, KEY * 4, {"lr": "1"}, "submitted", "new", "waiting", "7_0", RUN, 1)
+SWEPT = SweepResult("lr", KEY, "/state/runs/lr/.sweep", "submitted", True, {"submitted": 1}, [ELEMENT]).result()
+SWEPT_TO = {
+    "key": KEY * 4,
+    "standing": "succeeded",
+    "metric": 1.5,
+    "scalars": {"loss": 1.5},
+    "message": "",
+    "wall_time": 2.0,
+}
 FILE = {"path": "result.json", "bytes": 3, "sha256": "ab"}
 
 #: Verb -> what a person types, and the results of the playbook's tasks: (module, outcome, result).
@@ -91,6 +102,13 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
     "usage": (
         "usage --by account,month",
         [[("usage_info", "ok", {"rows": sums([USED, USED], ["account", "month"]), "lines": []})], []],
+    ),
+    "sweep": (
+        "sweep jobs/train.yml",
+        [
+            [("job_sweep", "ok", SWEPT), ("job_sweep_info", "ok", {"elements": [SWEPT_TO]})],
+            [("job_sweep", "ok", {**SWEPT, "elements": [{**ELEMENT.__dict__, "job_id": None, "run_dir": None}]})],
+        ],
     ),
     "plan": (
         "plan jobs/train.yml",

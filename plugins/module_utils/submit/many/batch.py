@@ -12,15 +12,17 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, field, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmUnavailable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import runtime_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import publish_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     Answer,
@@ -28,9 +30,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launche
     Before,
     LaunchMade,
     SweepMade,
+    unpacked,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.patience import statuses, submitting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import Submission, carry_out
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import is_present
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
     LaunchResult,
@@ -80,6 +84,8 @@ class Batch:
     known: dict[str, Before]
     check_mode: bool = False
     answers: dict[str, Answer] = field(default_factory=dict)
+    # The whole results of the launches, as module `job` or `job_sweep` returns them.
+    whole: dict[str, ModuleResult] = field(default_factory=dict)
     # Slurm's silence: nothing more is tried then.
     silence: str = ""
     _ended: dict[str, LaunchStatus] = field(default_factory=dict)
@@ -147,6 +153,14 @@ class Batch:
         """Return the answers for the controller."""
         return [asdict(answer) for answer in self.answers.values()]
 
+    def result(self, name: str) -> ModuleResult:
+        """Return the whole result of a launch, also of one that was not possible."""
+        if self.answers[name].msg:
+            return {"failed": True, "changed": False, "missing": [], "msg": self.answers[name].msg}
+        # Said once for all launches. The predecessor has the files of another launch.
+        once = ("slurm_commands", "warnings", *(() if self.check_mode else ("predecessor",)))
+        return {key: value for key, value in self.whole[name].items() if key not in once}
+
     def _hold(self, launch: BatchLaunch) -> None:
         self.known[launch.name] = Before(
             launch.request.shared.token, hinders=f"follows {launch.name}, which could not be launched now"
@@ -181,6 +195,7 @@ class Batch:
             return Answer(launch.name, error.message), None
         except OSError as error:
             return Answer(launch.name, f"{error.filename or 'state_root'}: {error.strerror or error}"), None
+        self.whole[launch.name] = result
         made = read_result(result)
         return _answer(launch.name, made, check_mode), made
 
@@ -204,6 +219,31 @@ def _answer(name: str, made: SubmissionResult, check_mode: bool) -> Answer:
         answer.diff = [dict(each) for each in made.diff if each["before"] != each["after"]]
         answer.predecessor = made.predecessor if made.generation == 1 else None
     return answer
+
+
+def launched_together(
+    slurm: Slurm, packed_launches: str, runtime: Mapping[str, str] | None, *, check_mode: bool
+) -> ModuleResult:
+    """Make launches of which none follows another, and return the whole result of each.
+
+    `runtime`: the files of the job runtime, where an earlier call has answered that it is `missing`.
+    """
+    launches, known = unpacked(packed_launches)
+    batch = Batch(slurm, known, check_mode)
+    try:
+        needed = runtime_of(launches[0].request.shared.refs)
+        if runtime:
+            publish_files(needed.path, runtime)
+        elif not check_mode and not is_present(needed):
+            return {"changed": False, "missing": [needed.record()], "results": []}
+        batch.look_up(launches)
+        for launch in launches:
+            batch.launch(launch)
+    finally:
+        forget_secrets(launches)
+    results = [batch.result(launch.name) for launch in launches]
+    told = {"slurm_commands": slurm.commands, "warnings": slurm.notes}
+    return {"changed": any(result["changed"] for result in results), "missing": [], "results": results, **told}
 
 
 def forget_secrets(launches: Sequence[BatchLaunch]) -> None:

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Many launches from Python on real Slurm: a sweep to a table, a hundred jobs by few turns, functions, threads."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rankzero
+from rankzero import playbook
+from tests.cluster.launching import RESULT, UNTIL_GO, Site
+from tests.cluster.test_command import Person
+from tests.repository import read
+
+PROVEN = {"require": {"loss": {"lt": 2}}}
+#: Loss and steps of an element.
+SWEPT = """for s in 1 2 3; do echo "step $s/3 loss $1"; done; echo "{\\"loss\\": $1}" > result.json"""
+MANY = 100
+
+
+class Researcher(Person):
+    """Works in Python, in a folder with an inventory. Each turn to the login node is noted."""
+
+    def __init__(self, site: Site) -> None:
+        enter = site.shell("noting", 'echo turn >> "$0.noted"\nexec "$LAB_SHELL" "$@"')
+        self.noted = Path(f"{enter}.noted")
+        self.noted.touch()
+        super().__init__(site, ansible_shell_executable=enter)
+        self.where: dict[str, Any] = {"inventory": str(site.folder / "inventory")}
+
+    def turns(self) -> int:
+        """The turns to the login node since the last call."""
+        count = len(self.noted.read_text(encoding="utf-8").splitlines())
+        self.noted.write_text("", encoding="utf-8")
+        return count
+
+    def runs(self, program: str, **files: str) -> str:
+        """What a program of his own prints; a path of a file is its name."""
+        for name, text in {"program": program, **files}.items():
+            (self.site.folder / f"{name}.py").write_text(text, encoding="utf-8")
+        done = self.starts(sys.executable, "program.py")
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+
+@pytest.fixture
+def researcher(site: Site, monkeypatch: pytest.MonkeyPatch) -> Researcher:
+    monkeypatch.chdir(site.folder)
+    return Researcher(site)
+
+
+def block(page: str, start: str) -> str:
+    """The block of Python on a page that begins with this line."""
+    text = read(page)
+    (found,) = [part for part in text.split("```python\n")[1:] if part.startswith(start)]
+    return found.partition("```")[0]
+
+
+def test_five_configurations_to_a_table_in_six_lines(researcher: Researcher) -> None:
+    """As docs/command.md shows it."""
+    site = researcher.site
+    site.write(site.job(["sh", "-c", SWEPT, "p", "{lr}"], artifact={"require": {"loss": {}}}), "jobs/lr.yml")
+    program = block("docs/command.md", "import rankzero\n\nlaunches = rankzero.sweep")
+    assert len([line for line in program.splitlines() if line]) <= 6
+    head, *rows = researcher.runs(program).splitlines()
+    assert head.split() == ["lr", "standing", "seconds", "loss"]
+    assert [row.split()[0] for row in rows[:5]] == ["0.3", "0.1", "0.03", "0.01", "0.003"]
+    assert all(row.split()[1] == "succeeded" and row.split()[3] == row.split()[0] for row in rows[:5]), rows
+    assert len(site.jobs()) == 5
+
+    launches = rankzero.sweep("jobs/lr.yml", {"lr": [0.1, 0.5]}, **researcher.where)
+    assert len(site.jobs()) == 6, "one of the two is there already"
+    done, pending = launches.wait()
+    assert done == launches and not pending
+    assert [launch.result["loss"] for launch in launches] == [0.1, 0.5]
+    assert launches[1].metrics()["loss"].values == [0.5, 0.5, 0.5]
+    compared = rankzero.compare(launches)
+    assert [row["scalars"]["loss"] for row in compared.rows] == [0.1, 0.5] and compared.time == "wall_time"
+    researcher.turns()
+    assert launches.wait().done == launches and researcher.turns() == 0, "what is known is not asked for again"
+    (document,) = [json.loads(researcher.types("sweep", "jobs/lr.yml", "-s", 'sweep={"parameters":{"lr":["0.1"]}}',
+                                               "--json").stdout)]  # fmt: skip
+    (element,) = document["elements"]
+    assert (element["submission"], element["scalars"], element["key"]) == ("unchanged", {"loss": 0.1}, launches[0].key)
+
+
+def test_a_hundred_launches_are_one_playbook_and_few_turns(
+    researcher: Researcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site, started = researcher.site, []
+    popen = subprocess.Popen
+    monkeypatch.setattr(playbook.subprocess, "Popen", lambda *a, **o: started.append(a) or popen(*a, **o))
+    jobs: list[Any] = [site.job(f"exit 3 # {n}", f"j{n}", artifact=PROVEN) for n in range(MANY - 1)]
+    jobs.append(site.write(site.job(RESULT, "file", artifact=PROVEN), "jobs/file.yml"))
+    launches = rankzero.submit_many(jobs, **researcher.where)
+    assert len(started) == 1
+    # The runtime and the code are brought once; without them each launch would be a turn.
+    first = researcher.turns()
+    assert first <= 12, first
+    assert [launch.name for launch in launches] == [job["name"] for job in jobs[:-1]] + [
+        json.loads(Path(jobs[-1]).read_text(encoding="utf-8"))["name"]
+    ]
+    assert len({launch.run_dir for launch in launches}) == MANY and len(site.jobs()) == MANY
+    # Nothing is submitted twice, however often and from how many threads it is asked for.
+    with ThreadPoolExecutor(2) as pool:
+        again = list(pool.map(lambda _n: rankzero.submit_many(jobs[-3:], **researcher.where), range(2)))
+    assert len(site.jobs()) >= MANY and {a.run_dir for a in again[0]} >= {launches[-1].run_dir}
+    site.lab.head(["scancel", *site.left()], check=False)
+
+
+def test_waits_for_the_first_and_for_all(researcher: Researcher) -> None:
+    site = researcher.site
+    jobs = [
+        site.job(f"{UNTIL_GO}; {RESULT}", "slow", artifact=PROVEN),
+        site.job(RESULT, "quick", artifact=PROVEN),
+        site.job("exit 3", "bad"),
+    ]
+    slow, quick, bad = launches = rankzero.submit_many(jobs, **researcher.where)
+    assert launches.table().splitlines()[0].split() == ["launch", "standing", "seconds"]
+    done, pending = rankzero.wait(launches, first=2)
+    assert done == [quick, bad] and pending == [slow]
+    assert rankzero.wait(launches, first=1).done == [quick, bad]
+    assert rankzero.wait([slow], timeout=1).pending == [slow]
+    with pytest.raises(rankzero.Unfinished):
+        list(rankzero.as_completed([slow], timeout=1))
+    seen = []
+    for launch in rankzero.as_completed(launches):
+        seen.append(launch)
+        if launch is bad:
+            site.go({"run_dir": slow.run_dir})
+    assert seen == [quick, bad, slow]
+    assert [launch.seen and launch.seen.standing for launch in launches] == ["succeeded", "succeeded", "failed"]
+    with pytest.raises(rankzero.LaunchFailed):
+        _ = bad.result
+    with pytest.raises(rankzero.Refused, match=r"no\.yml"):
+        rankzero.submit_many([jobs[1], "jobs/no.yml"], **researcher.where)
+
+
+def test_submitits_readme_line_by_line(researcher: Researcher) -> None:
+    """Its example, in its order: the function, the executor's parameters, the job's id, the value, the logs."""
+    adding = (
+        "def add(a, b):\n    print('adding')\n    return a + b\n\n\ndef pair(*, of):\n    return {'pair': [of, of]}\n"
+    )
+    program = """
+import rankzero
+from adding import add, pair
+
+job = rankzero.submit(add, 5, 7, job={"resources": {"time": "00:05:00"}}, inventory="inventory")
+print(job.job_id)
+
+output = job.returned()
+assert output == 12
+assert any("adding" in path.read_text(errors="replace") for path in job.logs() if path.name.startswith("rank-"))
+again = rankzero.submit(add, 5, 7, job={"resources": {"time": "00:05:00"}}, inventory="inventory")
+assert (again.key, again.job_id, again.returned()) == (job.key, job.job_id, 12)
+assert rankzero.submit(pair, of="é", inventory="inventory").returned() == {"pair": ["é", "é"]}
+wrong = rankzero.submit(add, 5, "x", inventory="inventory")
+try:
+    wrong.returned()
+except rankzero.LaunchFailed:
+    print(wrong.diagnosis().what)
+"""
+    job_id, what = researcher.runs(program, adding=adding).splitlines()
+    assert job_id in researcher.site.jobs("add.", "pair.") and "TypeError" in what
+
+
+def test_threads_launch_the_same_job_once(researcher: Researcher) -> None:
+    """Two threads submit the same job, and two others, at once: each call has its own playbook and its own lines."""
+    site = researcher.site
+    jobs = [site.job(RESULT, name, artifact=PROVEN) for name in ("same", "same", "one", "two")]
+    lines: list[list[str]] = [[] for _job in jobs]
+    with ThreadPoolExecutor(len(jobs)) as pool:
+        ran = list(pool.map(lambda n: rankzero.run(jobs[n], listener=lines[n].append, **researcher.where), range(4)))
+        ended = list(pool.map(lambda launch: launch.wait(), ran))
+    assert ran[0].run_dir == ran[1].run_dir and len(site.jobs()) == 3
+    assert all(launch.result["loss"] == 1.5 for launch in ended)
+    for launch, own in zip(ran, lines):
+        others = {other.key[:8] for other in ran} - {launch.key[:8]}
+        assert any(launch.key[:8] in line for line in own) and not any(key in line for key in others for line in own)
