@@ -252,7 +252,8 @@ def test_a_cancelled_launch_is_cancelled_and_not_failed_by_its_server(programs: 
     nothing_left(programs, launch)
 
 
-def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site) -> None:
+@pytest.mark.parametrize("back", [False, True], ids=["it stays away", "it is back within seconds"])
+def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site, back: bool) -> None:
     if programs.lab.way != "realistic":
         pytest.skip("a node dies as a whole only where it has namespaces of its own")
     launch = programs.launch(job(programs, "heal", resources={"time": "00:10:00", "spares": 1}))
@@ -261,6 +262,8 @@ def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site) -
     dead = read_json(run / "started.json")["roles"][1]["nodes"][1]
     try:
         programs.lab.faults.power_off(dead)
+        if back:
+            programs.lab.faults.power_on(dead)
         assert programs.ended(launch["job_id"]) == "COMPLETED", log_of(run, launch["job_id"])
     finally:
         programs.lab.faults.power_on(dead)

@@ -26,6 +26,10 @@ _MUNGED, _SLURMD, _SLURMCTLD, _SLURMDBD, _MARIADBD = (
     "/usr/sbin/slurmdbd",
     "/usr/sbin/mariadbd",
 )
+# A node has been up since its own start, as far as the kernel can do that: so Slurm sees that it has started again.
+_UP_FROM_NOW = (
+    '[ ! -e /proc/self/ns/time ] || set -- --time --boottime "-$(cut -d. -f1 /proc/uptime)" "$@"; exec "$0" "$@"'
+)
 # Major 120 is reserved for local use (the kernel's devices.txt), so a fake device is never a real GPU or /dev/null.
 FAKE_GPU_MAJOR = 120
 _DEVICES = {
@@ -108,7 +112,7 @@ def _supervisor(lab: Lab, host: Host, python: str, names: list[str]) -> JsonObje
         command = ["/usr/bin/unshare", "--mount", "--net", "--uts", "--ipc", "--propagation", "private"]
         if name != "head":
             # The head shares the host's pid namespace, so that pids recorded there by Ansible are valid everywhere.
-            command += ["--pid", "--fork", "--kill-child"]
+            command = ["/bin/sh", "-c", _UP_FROM_NOW, *command, "--pid", "--fork", "--kill-child"]
         services[name] = _service(
             lab, command + argv(lab, name, python), lab.path("log", name, "agent.log"), start=True
         )

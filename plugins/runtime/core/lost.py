@@ -2,12 +2,12 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which nodes of a job are gone. Slurm may take minutes to see that, and some sites let a node back that has started
-again. Standard library only.
+again: it says itself for how long it is up, because its clock, which Slurm's BootTime is from, may be wrong. Standard
+library only.
 """
 
 from __future__ import annotations
 
-import contextlib
 import os
 import re
 import time
@@ -20,7 +20,8 @@ from core.state import Job
 # How long a node may take to answer a step that does nothing.
 ANSWER_SECONDS = 30
 _GONE = re.compile(r"^(DOWN|FAIL)|NOT_RESPONDING|\*$|POWERED_DOWN|POWERING_DOWN")
-_ANSWER = ': > "$1/$SLURMD_NODENAME"'
+# The name of the answer has all of it: other nodes may see the contents of a new file late.
+_ANSWER = 'read -r up rest < /proc/uptime || up=inf; : > "$1/$up $SLURMD_NODENAME"'
 # A node that has started again answers, and has nothing of this job.
 _HOLDS = (
     'grep -qsz "^RANKZERO_HOLDS=1$" /dev/null $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ)'
@@ -29,13 +30,13 @@ _HOLDS = (
 
 
 def among(job: Job, nodes: Sequence[str], held: bool = False) -> list[str]:
-    """Those of these nodes that are gone: by Slurm's word, because they have started since this script did, or because
-    they start no task. `held`: also those without a process that holds something there for this job.
+    """Those of these nodes that are gone: by Slurm's word, because they have been up for less time than this script, or
+    because they start no task. `held`: also those without a process that holds something there for this job.
     """
     words = ["scontrol", "show", "node", "--oneliner", ",".join(nodes)]
-    told = processes.output_of(slurm.SECONDS, words, {**job.env, "SLURM_TIME_FORMAT": "standard"})[1]
+    told = processes.output_of(slurm.SECONDS, words, job.env)[1]
     shown = {slurm.field(line, "NodeName"): line for line in told.splitlines()}
-    dead = [node for node in nodes if node in shown and _gone(job, shown[node])]
+    dead = [node for node in nodes if node in shown and _GONE.search(slurm.field(shown[node], "State"))]
     left = [node for node in nodes if node not in dead]
     folder = job.path("preflight", f"{job.attempt}.alive")
     if not left:
@@ -43,17 +44,9 @@ def among(job: Job, nodes: Sequence[str], held: bool = False) -> list[str]:
     if os.path.isdir(folder):
         remove_tree(folder)
     os.makedirs(folder, exist_ok=True)
+    age = time.monotonic() - job.begun_at
     program = ["/bin/bash", "-c", (_HOLDS if held else "") + _ANSWER, "alive", folder]
     processes.output_of(ANSWER_SECONDS, [*slurm.on_each(left, "none"), "--no-kill", *program], job.env)
-    answers = os.listdir(folder)
+    answers = {node: float(up) for up, _space, node in (name.partition(" ") for name in os.listdir(folder))}
     # Of a step that nobody answered, the step is to blame.
-    return dead + [node for node in left if answers and node not in answers]
-
-
-def _gone(job: Job, shown: str) -> bool:
-    if _GONE.search(slurm.field(shown, "State")):
-        return True
-    with contextlib.suppress(ValueError, OverflowError):
-        started = time.strptime(slurm.field(shown, "BootTime"), "%Y-%m-%dT%H:%M:%S")
-        return time.mktime(started) > job.begun_at
-    return False
+    return dead + [node for node in left if answers and answers.get(node, -1.0) < age]

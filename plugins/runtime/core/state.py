@@ -182,8 +182,8 @@ class Job:
     # Whether the job is to be requeued, and the reason as the verdict gives it.
     to_requeue: bool = False
     requeue_reason: str = ""
-    # When this script began, in epoch seconds.
-    begun_at: float = field(default_factory=time.time)
+    # When this script began, by a clock that nobody sets.
+    begun_at: float = field(default_factory=time.monotonic)
     # What Slurm has shown of the job last, and of the site.
     slurm_shown: str = ""
     slurm_tmp: str | None = None

@@ -77,14 +77,15 @@ def _tell_script(job: Job, what: int) -> None:
     script.send_signal(job, what)
 
 
-def wait_for_end(job: Job, every: float = 0.0) -> int:
+def wait_for_end(job: Job, every: float = 0.0, with_roles: bool = False) -> int:
     """Wait for the end of the step, and heed what comes meanwhile; its exit code. A step that outlives its kill is left
     to Slurm, which clears the nodes after this script. `every`: the time of day into the log after so many seconds.
+    `with_roles`: it is the deciding role's, which ends with the others; any other step has nothing to do with theirs.
     """
     step, tick_at = job.step, processes.after(every) if every else None
     while processes.runs(step.process):
         act_on_signals(job)
-        if job.roles:
+        if with_roles:
             _roles().check_roles(job)
         task_ends.check_tasks(job)
         if processes.due(tick_at):
@@ -130,7 +131,7 @@ def run(job: Job, words: Sequence[str]) -> None:
     step, watcher = job.step, 0
     if not job.roles or _roles().begin(job, act_on_signals):
         watcher = _begin(job, words)
-        step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"))
+        step.exit_code = wait_for_end(job, job.number("RANKZERO_TIMESTAMPS"), bool(job.roles))
     if job.roles:
         _roles().end(job)
     if step.ended_by == PROGRAM and step.exit_code != 0 and not job.failed_role:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import shlex
 import signal
+import time
 from pathlib import Path
 from typing import Any
 
@@ -343,27 +344,32 @@ def test_a_program_that_fails_on_nodes_that_answer_has_failed(site: Site) -> Non
     assert job.outcome()["ended_by"] == "program" and said(site) == []
 
 
-BEFORE, AFTER = "2001-01-01T00:00:00", "2999-01-01T00:00:00"
+#: As a node says whose clock is ahead: Slurm has it from the node itself.
+AFTER = "BootTime=2999-01-01T00:00:00"
 
 
 @pytest.mark.parametrize(
-    ("shown", "lost"),
+    ("shown", "up", "lost"),
     [
-        (f"State=MIXED BootTime={BEFORE}", False),
-        (f"State=DOWN* BootTime={BEFORE}", True),
-        (f"State=IDLE+NOT_RESPONDING BootTime={BEFORE}", True),
+        ("State=MIXED", "7200.00", False),
+        (f"State=MIXED {AFTER}", "7200.00", False),
+        ("State=DOWN*", "7200.00", True),
+        ("State=IDLE+NOT_RESPONDING", "7200.00", True),
         # It has started again, and Slurm has it back: nothing of the job is left there.
-        (f"State=MIXED BootTime={AFTER}", True),
-        ("State=MIXED BootTime=None", False),
-        ("State=MIXED BootTime=Unknown", False),
-        ("", False),
+        ("State=MIXED BootTime=2001-01-01T00:00:00", "12.34", True),
+        ("", "7200.00", False),
+        # It starts no task.
+        ("State=MIXED", "", True),
     ],
 )
-def test_what_slurm_says_of_a_node_tells_whether_it_is_lost(tmp_path: Path, shown: str, lost: bool) -> None:
-    for name, text in (("scontrol", f"echo 'NodeName=n1 {shown}'"), ("srun", f"touch {tmp_path}/preflight/0.alive/n1")):
+def test_what_slurm_and_a_node_say_tells_whether_it_is_lost(tmp_path: Path, shown: str, up: str, lost: bool) -> None:
+    """The node's own word is how long it is up."""
+    alive = tmp_path / "preflight" / "0.alive"
+    answers = [f"touch '{alive}/{word}'" for word in ("9000.00 n2", f"{up} n1" if up else "") if word]
+    for name, text in (("scontrol", f"echo 'NodeName=n1 {shown}'"), ("srun", "\n".join(answers))):
         (tmp_path / name).write_text(f"#!/bin/sh\n{text}\n", encoding="utf-8")
         (tmp_path / name).chmod(0o755)
     env = {"PATH": f"{tmp_path}:/usr/bin:/bin", "RANKZERO_RUN_DIR": str(tmp_path)}
     with runtime_parts("core.lost") as module, runtime_parts("core.state") as state:
-        made = state.Job(env=env, runtime="", array_dir="", python="")
-        assert module.among(made, ["n1"]) == (["n1"] if lost else [])
+        made = state.Job(env=env, runtime="", array_dir="", python="", begun_at=time.monotonic() - 3600)
+        assert module.among(made, ["n1", "n2"]) == (["n1"] if lost else [])

@@ -96,3 +96,18 @@ def test_a_process_that_started_again_just_before_the_deciding_role_ended_is_cou
     roles.end(job)
     assert (server.restarts, server.most, server.watcher) == (1, 1, 0)
     assert "process 1 on" in capfd.readouterr().out
+
+
+def test_a_step_between_two_attempts_is_not_ended_by_a_role_of_the_one_before(tmp_path: Path) -> None:
+    """A server that was lost with its node has ended, too. What its launch does meanwhile (the preflight of the attempt
+    that follows, a line after the ranks) takes longer than a role is given before it is judged.
+    """
+    with runtime_parts("rank.step") as step:
+        from core.state import Job, Role
+
+        env = {"PATH": os.environ["PATH"], "RANKZERO_LOGS": str(tmp_path), "RANKZERO_RUN_DIR": str(tmp_path)}
+        job, role = Job(env, ""), Role("server", ["true"], {"RANKZERO_ON_EXIT": "fail"}, 1, 1, 1, 0)
+        role.step.process = step.processes.start(["sh", "-c", "exit 137"], os.environ)
+        job.roles, job.step.ended_by = [Role("client", [], {}, 1, 1, 1, 0), role], "program"
+        assert step.run_bounded(job, 30, ["sleep", "2.5"]) == 0
+        assert job.failed_role is None
