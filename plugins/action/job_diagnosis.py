@@ -1,12 +1,12 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Controller part of `job_diagnosis`: read a site's failure families here and send them as data."""
+"""Controller part of `job_diagnosis`: read a site's failure families here and send them as data, and ask its reader."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reader import reader_of, with_reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
@@ -23,6 +24,7 @@ class _Options:
 
     families: Sequence[str] = ()
     code_roots: Sequence[str] | None = None
+    reader: Mapping[str, Any] | None = None
 
 
 class ActionModule(Action):
@@ -35,7 +37,14 @@ class ActionModule(Action):
         public = {name: spec for name, spec in DIAGNOSIS_SPEC.items() if not name.startswith("x_")}
         _checked, checked = self.validate_argument_spec(public)
         options = record_of(_Options, checked)
-        arguments = {name: value for name, value in self._task.args.items() if name != "code_roots"}
+        here = ("code_roots", "reader")
+        arguments = {name: value for name, value in self._task.args.items() if name not in here}
+        try:
+            reader = reader_of(options.reader)
+        except RankzeroError as error:
+            return {"failed": True, "msg": error.message}
+        if reader is not None:
+            arguments.update(x_digest=True)
         if options.families:
             # Imported here, because a diagnosis without families needs no YAML.
             from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import Roots
@@ -46,4 +55,5 @@ class ActionModule(Action):
                 arguments.update(x_families=load_families(options.families, os.getcwd(), roots))
             except RankzeroError as error:
                 return {"failed": True, "msg": error.message, **error.partial}
-        return call_module(self, "rankzero.slurm.job_diagnosis", arguments, task_vars, DIAGNOSIS_SPEC)
+        result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, task_vars, DIAGNOSIS_SPEC)
+        return with_reading(result, reader) if reader is not None else result

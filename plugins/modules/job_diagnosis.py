@@ -58,6 +58,17 @@ options:
     type: list
     elements: dict
     default: []
+  reader:
+    description:
+      - A program of the site's own on the controller, as C(command) (a list of words) and C(seconds) (20). It reads a
+        digest of at most 2 kB on its standard input, of a failure that no family knows (families V(exception),
+        V(launcher) and V(unknown)), and prints a sentence, which is shown as its own. It changes nothing else.
+      - The role and the playbooks take it from C(launch_cluster.diagnosis.reader).
+    type: dict
+  x_digest:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: bool
+    default: false
   stall_factor:
     description: A running job has stalled if it makes no step for this many times the median step time.
     type: float
@@ -207,6 +218,10 @@ lines:
   returned: success
   type: list
   elements: str
+reader:
+  description: What the site's own reader said, as C(command), C(sentence) and C(trouble), why there is no sentence.
+  returned: when O(reader) was asked
+  type: dict
 families:
   description: Number of failure families that the module knows.
   returned: success

@@ -73,6 +73,8 @@ def _diagnose(host: Host, call: Call) -> Result:
 
     if host.login.cluster.get("diagnosis_families"):
         raise NotPlain("the site has failure families of its own")
+    if host.login.cluster.get("diagnosis"):
+        raise NotPlain("the site has a reader of failures of its own")
     path = {"path": call.variables["logs"]} if "logs" in call.variables else {}
     return host.called("job_diagnosis", {**_selected(host, call.variables), **path}, DIAGNOSIS_SPEC)
 

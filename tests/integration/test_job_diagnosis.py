@@ -70,6 +70,24 @@ def test_the_playbook_reads_a_bare_folder(tmp_path: Path) -> None:
     assert "does not exist" in played(tmp_path, "rankzero.slurm.diagnose", "-e", f"logs={empty}/x", check=False)
 
 
+def test_a_reader_of_the_site_says_a_sentence_about_what_no_family_knows(tmp_path: Path) -> None:
+    logs, reader = tmp_path / "logs", tmp_path / "reader"
+    logs.mkdir()
+    frame = '  File "/project/rows.py", line 3, in colour_of\n    raise NoSuchRow(name)'
+    log = f"Traceback (most recent call last):\n{frame}\nshop.errors.NoSuchRow: colour\n"
+    (logs / "rank-0000.log").write_text(log)
+    reader.write_text("#!/bin/sh\ngrep -c '^| ' >&2 && echo 'a row is missing'\n")
+    reader.chmod(0o755)
+    cluster = {"diagnosis": {"reader": {"command": [str(reader)]}}}
+    given = tmp_path / "given.json"
+    given.write_text(json.dumps({"logs": str(logs), "launch_cluster": cluster}))
+    out = played(tmp_path, "rankzero.slurm.diagnose", "-e", f"@{given}")
+    assert "shop.errors.NoSuchRow" in out and "a row is missing" in out
+    (found,) = recording.results(tmp_path / "record", MODULE)
+    assert found["reader"]["sentence"] == "a row is missing" and "digest" not in found
+    assert found["diagnosis"]["family"] == "exception"
+
+
 def test_families_are_given_as_files_and_not_as_they_travel(tmp_path: Path) -> None:
     task = {MODULE: {"path": str(tmp_path), "x_families": [{"family": "own"}]}}
     (tmp_path / "play.yml").write_text(json.dumps([{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]))

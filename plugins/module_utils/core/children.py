@@ -29,13 +29,14 @@ def run(
     stdin: bytes = b"",
     cwd: str | None = None,
     joined: bool = False,
+    most: int | None = None,
 ) -> Ended:
     """Run a program as `programs.run`. Raises OSError if it cannot be started, and Late.
 
     Without `seconds`, it belongs to the group of this process, so it ends with the connection, and after a day.
     """
-    most, group = programs.WORK_SECONDS if seconds is None else seconds, seconds is not None
+    limit, group = programs.WORK_SECONDS if seconds is None else seconds, seconds is not None
     try:
-        return programs.run(words, environment, most, stdin=stdin, cwd=cwd, joined=joined, group=group)
+        return programs.run(words, environment, limit, stdin=stdin, cwd=cwd, joined=joined, group=group, most=most)
     except programs.TooLate as late:
-        raise Late(words[0], most, late.out, late.err) from None
+        raise Late(words[0], limit, late.out, late.err) from None

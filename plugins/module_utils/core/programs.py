@@ -71,11 +71,13 @@ def run(
     cwd: str | None = None,
     joined: bool = False,
     group: bool = True,
+    most: int | None = None,
 ) -> Ended:
     """Run a program to its end. Raises OSError if it cannot be started; TooLate, which is one, if it takes longer.
 
     With `group` it gets a process group of its own, which is killed after that time. Without, it belongs to the group
-    of this process, so it ends with the connection. `joined`: its messages are in `out`.
+    of this process, so it ends with the connection. `joined`: its messages are in `out`. `most`: bytes of its output
+    that are kept.
     """
     until = time.monotonic() + seconds
     out, err = bytearray(), bytearray()
@@ -89,7 +91,7 @@ def run(
         start_new_session=group,
     )
     try:
-        if _exchange(process, stdin, (out, err), until):
+        if _exchange(process, stdin, (out, err), until, MOST_OUTPUT if most is None else most):
             return Ended(process.wait(max(0.0, until - time.monotonic())), bytes(out), bytes(err))
     except subprocess.TimeoutExpired:
         pass  # it has closed its output, and goes on
@@ -99,7 +101,7 @@ def run(
 
 
 def _exchange(
-    process: subprocess.Popen[bytes], stdin: bytes, printed: tuple[bytearray, bytearray], until: float
+    process: subprocess.Popen[bytes], stdin: bytes, printed: tuple[bytearray, bytearray], until: float, most: int
 ) -> bool:
     """Write its input and read all output; False where there may be more at the time `until`."""
     rest = memoryview(stdin)
@@ -124,7 +126,7 @@ def _exchange(
                 if not part:
                     waiting.unregister(key.fileobj)
                 key.data.extend(part)
-            del printed[0][MOST_OUTPUT:], printed[1][:-MOST_MESSAGES]
+            del printed[0][most:], printed[1][:-MOST_MESSAGES]
     return True
 
 

@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.explain import (
     role_logs,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport, screen
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.digest import digest_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import by_rank, node_of, rank_of, ranks_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor, slowdown
@@ -78,6 +79,7 @@ class _Request:
     check_mode: bool
     now: float
     paces: Sequence[float] = ()
+    digest: bool = False
 
 
 def diagnose(slurm: Slurm, options: Parameters, *, check_mode: bool = False) -> ModuleResult:
@@ -91,6 +93,7 @@ def diagnose(slurm: Slurm, options: Parameters, *, check_mode: bool = False) -> 
         check_mode=check_mode,
         now=time.time(),
         paces=options.get("x_paces") or (),
+        digest=bool(options.get("x_digest")),
     )
     if options.get("path"):
         return _of_path(os.path.expanduser(options["path"]), request)
@@ -150,7 +153,8 @@ def _of_path(path: str, request: _Request) -> dict[str, Any]:
     # Logs of no single rank get negative numbers; they answer the questions that do not depend on the rank.
     others = {-1 - place: log for place, log in enumerate(logs) if not ranks_of(log)}
     ranks = checklist.all_facts({**others, **by_rank(logs)}, opener=opener)
-    return _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
+    result = _result(DiagnosisReport(diagnosis, checklist.answers(ranks)), logs_scan, changed=False)
+    return {**result, "digest": digest_of(diagnosis, logs_scan, base, opener, Redactor())} if request.digest else result
 
 
 def _of_pending(run: RunDirectory, launch: LaunchReport) -> dict[str, Any]:
@@ -294,7 +298,12 @@ def _of_end(slurm: Slurm, run: RunDirectory, launch: LaunchReport, logs: _Logs, 
         document = redactor_of(run).document({**diagnosis_report.as_dict(), "lines": screen(diagnosis_report)})
         text = json.dumps(document, indent=1, sort_keys=True) + "\n"
         changed = bool(write_text(run.file(DIAGNOSIS), text, check_mode=request.check_mode)["changed"])
-    return _result(diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs"))
+    result = _result(
+        diagnosis_report, scanned, changed=changed, story=run.file(DIAGNOSIS) if write else run.file("logs")
+    )
+    asked = request.digest and not launch.success
+    digest = digest_of(diagnosis, scanned, run.path, run.shown().at, redactor_of(run)) if asked else ""
+    return {**result, "digest": digest} if digest else result
 
 
 def _ended_by(launch: LaunchReport) -> str:

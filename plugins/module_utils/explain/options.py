@@ -20,5 +20,7 @@ DIAGNOSIS_SPEC: dict[str, Any] = {
     "families": {"type": "list", "elements": "str", "default": []},
     "x_families": {"type": "list", "elements": "dict", "default": []},
     "x_paces": {"type": "list", "elements": "float", "default": []},
+    "reader": {"type": "dict"},
+    "x_digest": {"type": "bool", "default": False},
     "code_roots": {"type": "list", "elements": "str"},
 }

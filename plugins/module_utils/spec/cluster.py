@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import OWN_LAUNCHERS, Starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_containers import OWN_CONTAINERS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OWN_FORMATS, OwnFormat
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_reader import OWN_DIAGNOSIS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import BUDGET
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import SOURCES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.stores import STORES
@@ -187,4 +188,13 @@ class ClusterSettings:
         (),
         key=False,
         example=["diagnosis/families"],
+    )
+    diagnosis: dict[str, Any] = option(
+        OWN_DIAGNOSIS,
+        "reader: a program of the site's own on the controller, as command (a list of words) and seconds (20). It gets "
+        "a digest of at most 2 kB of a failure that no family knows, and its sentence is shown as its own. Off by "
+        "default. See docs/diagnosis.md.",
+        {},
+        key=False,
+        example={"reader": {"command": ["/opt/site/bin/read-failure"]}},
     )
