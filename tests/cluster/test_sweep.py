@@ -11,8 +11,12 @@ import shutil
 from pathlib import Path
 from typing import Any
 
+import yaml
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
-from tests.cluster.launching import UNTIL_GO, Played, Site, log_of, rank_logs, read_json
+from rankzero.sbatch.convert import converted
+from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
+from tests.unit.command.recorded import needs_sandbox
 
 PLAYBOOK = "rankzero.slurm.sweep"
 SWEEP, INFO, PIPELINE = (f"rankzero.slurm.{name}" for name in ("job_sweep", "job_sweep_info", "job_pipeline"))
@@ -133,6 +137,36 @@ def test_the_array_of_a_script_as_the_sweep_that_its_refusal_says(site: Site) ->
     for task, row in zip((3, 5), rows):
         (log,) = rank_logs(site.host_path(row["run_dir"])).values()
         assert f"task {task}\n" in log
+
+
+@needs_sandbox
+def test_the_elements_made_of_an_array_run_what_its_tasks_run(site: Site) -> None:
+    """The job that `init --from` makes of a script with --array, and the script by plain sbatch."""
+    folder = site.folder / "project"
+    folder.mkdir()
+    (folder / "show.py").write_text("import os, sys\nprint('ran', sys.argv[1:], os.environ['OUT'])\n")
+    body = (
+        "A=(x 'two words' z)\nexport OUT=run-$SLURM_ARRAY_TASK_ID\nsrun python3 show.py \"${A[$SLURM_ARRAY_TASK_ID]}\""
+    )
+    name = f"made-{site.token}"
+    script = folder / f"{name}.sbatch"
+    script.write_text(f"#!/bin/bash\n#SBATCH --array=0-2 --time=5 --output=%a.out\n{body}\n", encoding="utf-8")
+    by_hand = f"{site.state_root}.by-hand"
+    shutil.copytree(folder, site.host_path(by_hand))
+    site.user.give(site.host_path(by_hand))
+    site.head(["/bin/sh", "-c", f"cd {by_hand} && sbatch --wait --mem=100M {script.name}"], timeout=JOB_SECONDS)
+    plain = [(site.host_path(by_hand) / f"{task}.out").read_text(encoding="utf-8") for task in range(3)]
+
+    made = converted(str(script), str(folder / "jobs"))
+    spec = yaml.safe_load(made.text)
+    assert spec["command"] == ["show.py", "{value}"], made.text
+    spec["code"]["src"] = str(folder)
+    spec["resources"] = {**spec["resources"], "memory": "100M"}
+    played = site.play(spec, playbook=PLAYBOOK, wait=True)
+    assert played.rc == 0, played.output
+    for row, lines in zip(sweep(played)["elements"], plain):
+        (log,) = rank_logs(site.host_path(row["run_dir"])).values()
+        assert [line for line in log.splitlines() if line.startswith("ran ")] == lines.splitlines()
 
 
 def pages_of_a_sweep(site: Site, name: str, run_dir: str) -> None:
