@@ -102,7 +102,7 @@ class BothWays:
             raise AssertionError("\n".join([name, *wrong, text]))
         code, signal = self.exit_code(plain).split(":")
         outcome = read_json(self.site.run_dir(launch) / "outcome.json")
-        assert outcome["success"] == (code == signal == "0")
+        assert outcome["success"] == (code == signal == "0"), f"{name}: by sbatch {code}:{signal}; {outcome}"
         # A shell says of a signal what slurmstepd sees itself.
         assert outcome["exit_code"] == (int(code) or (int(signal) and 128 + int(signal)))
         return len(expected)

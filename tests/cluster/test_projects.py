@@ -16,6 +16,7 @@ import re
 import shlex
 import shutil
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import MappingProxyType
 
@@ -26,6 +27,7 @@ from tests.cluster.both_ways import BothWays, Script
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site
 from tests.cluster.test_script_jobs import CORPUS
+from tests.repository import ROOT
 
 pytestmark = pytest.mark.more
 
@@ -45,6 +47,15 @@ BRIDGE_SETTINGS = {
     "BLEND_PATHS": "/data/dclm/part",
     "HF_TOKEN": "not-a-token",
 }
+#: The launcher that side_shell_pr.sh of the CPU lab writes, and the program that it starts.
+TINY_LAUNCHER, TINY_PROGRAM = "launch_tiny.sh", "labs/tiny/train_tiny.py"
+#: The program of a rank: notes its call where it works.
+PROGRAM = """import json, os, sys, uuid
+os.makedirs("calls", exist_ok=True)
+call = {"program": os.path.basename(__file__), "arguments": sys.argv[1:], "folder": os.getcwd()}
+with open(f"calls/{uuid.uuid4()}.json", "w") as stream:
+    json.dump({**call, "environment": dict(os.environ)}, stream)
+"""
 NVIDIA_SMI = '#!/bin/sh\n[ "$1" != dmon ] || exec sleep 60\necho NVIDIA H800\n'
 
 
@@ -139,10 +150,38 @@ def cpu_lab(folder: Path) -> dict[str, Script]:
     # Its environment is at a path of the author's home.
     filled_in(folder, {r"(?m)^source ~/llamaenv_local/bin/activate$": "true"}, "run_labs45_tiny_final.sbatch")
     stand_ins(folder, "torchrun", "python", "python3.11", "zip")
+    sizes = ("--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=4")
     return {
+        "launch_tiny": replace(script(folder, tiny_launcher(folder), *sizes), noted=""),
         "slurm_job": script(folder, "scripts/slurm_job.sh", "--nodes=2", "--ntasks-per-node=2"),
         "run_labs45_tiny_final": script(folder, "run_labs45_tiny_final.sbatch"),
     }
+
+
+def tiny_launcher(folder: Path) -> str:
+    """The launcher of its tiny model, which its file writes to the user's home, with the folders of this user; its path
+    below `folder`. The launcher starts login shells, with a PATH of their own: the packages are stand-ins, and the
+    program notes its calls.
+    """
+    path = "labs/tiny/side_shell_pr.sh"
+    written = re.search(r"<<'BASH'\n(.*?)^BASH$", checkouts.text(checkouts.CPU_LAB, path), re.M | re.S)
+    assert written
+    (folder / TINY_LAUNCHER).write_text(written[1], encoding="utf-8")
+    values = {
+        r'"\$HOME/mrmito/project"': '"$SLURM_SUBMIT_DIR"',
+        r'"\$HOME/offline_repo_py311"': f'"$SLURM_SUBMIT_DIR/{STAND_INS}"',
+        # Jobs at once may share nodes.
+        "MASTER_PORT=29500": "MASTER_PORT=$((20000 + SLURM_JOB_ID % 10000))",
+        r"/tmp/(_sanity|_run_wrapper)\.py": r"/tmp/\1_$SLURM_JOB_ID.py",
+    }
+    filled_in(folder, values, TINY_LAUNCHER)
+    packages = folder / STAND_INS / "pkgs"
+    shutil.copytree(ROOT / "tests" / "frameworks" / "torch", packages / "torch")
+    for path in ("torch/__init__.py", "transformers.py", "numpy.py", "datasets.py"):
+        with (packages / path).open("a", encoding="utf-8") as stream:
+            stream.write("__version__ = '1.0'\n")
+    (folder / TINY_PROGRAM).write_text(PROGRAM, encoding="utf-8")
+    return TINY_LAUNCHER
 
 
 def enroot_scripts(folder: Path) -> list[str]:
@@ -217,7 +256,7 @@ def with_both_bodies(folder: Path, release: str) -> list[str]:
 PROJECTS = {
     "KempnerForge": (kempnerforge, 4),
     "Megatron-LM": (megatron_lm, 1),
-    "CPU lab": (cpu_lab, 2),
+    "CPU lab": (cpu_lab, 3),
     "Enroot site": (enroot_site, 1),
     **{
         f"Megatron Bridge {release}": (functools.partial(megatron_bridge, release=release), 15)

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The job files that `rankzero init --from` makes of scripts of the projects behind the examples, from their own
-checkouts (tests/checkouts.py): each rank's program is compared with that of the script under plain sbatch.
+checkouts (tests/checkouts.py), and the one that says what the CPU lab's launcher does, which is several programs: each
+rank's program is compared with that of the script under plain sbatch.
 
 Filled in is what their users fill in, and sizes that the lab has. Stand-ins: the programs, which note their calls, uv,
 and torch.distributed.run (tests/frameworks).
@@ -22,19 +23,22 @@ from rankzero.sbatch.convert import Asked, converted
 from tests.cluster.both_ways import BothWays, Script
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import Site
-from tests.cluster.test_projects import STAND_INS, filled_in, kempnerforge, megatron_lm
+from tests.cluster.test_projects import (
+    PROGRAM,
+    SMALL,
+    STAND_INS,
+    TINY_LAUNCHER,
+    TINY_PROGRAM,
+    cpu_lab,
+    filled_in,
+    kempnerforge,
+    megatron_lm,
+)
 from tests.repository import ROOT
 from tests.unit.command.recorded import needs_sandbox
 
 pytestmark = [pytest.mark.more, needs_sandbox]
 
-#: The program of a rank: notes its call where it works.
-PROGRAM = """import json, os, sys, uuid
-os.makedirs("calls", exist_ok=True)
-call = {"program": os.path.basename(__file__), "arguments": sys.argv[1:], "folder": os.getcwd()}
-with open(f"calls/{uuid.uuid4()}.json", "w") as stream:
-    json.dump({**call, "environment": dict(os.environ)}, stream)
-"""
 #: `uv run` in an environment which is the machine's own Python.
 UV = """#!/bin/sh
 shift
@@ -56,6 +60,7 @@ ARGUMENTS: dict[str, dict[str, tuple[str, ...]]] = {
         "scripts/slurm/13b_validation.sh": (),
     },
     "Megatron-LM": {"run_megatron.slurm": ()},
+    "CPU lab": {},
 }
 PROGRAMS = {"KempnerForge": "scripts/train.py", "Megatron-LM": "pretrain_gpt.py"}
 #: What a job does in its own way, as the table of `init` says: addresses, interfaces, its name and folder. A variable
@@ -66,6 +71,20 @@ OWN = (
 )
 #: A script that says no CPUs gets one a node; a job, one a rank.
 CPUS = ("SLURM_CPUS_ON_NODE", r"SLURM_JOB_CPUS_PER_NODE\w*")
+#: What the CPU lab's launcher sets for its own lines, and the caches, which a cluster has for all of its jobs.
+OF_TINY = ("NNODES", "PROJECT_DIR", "OFFLINE_ROOT", r"RUN_\w+", "SLURM_LABELIO", "HF_HOME", "HF_DATASETS_CACHE")
+#: What its launcher says of its job: by options, by variables, and in its own lines.
+TINY = {
+    "name": "tiny",
+    "code": {"src": ".."},
+    "resources": {"nodes": 2, "cpus_per_rank": 2, "memory": "1G", "time": "00:10:00", "account": "research"},
+    "launcher": {"kind": "torchrun", "rendezvous": "c10d", "ranks_per_node": 2},
+    "command": [TINY_PROGRAM, "--subset", "2000", "--epochs", "3"],
+    "offline": True,
+    "preflight": {"imports": ["torch", "transformers", "numpy"]},
+    "logs": {"style": "slurm"},
+    "env": {"PYTORCH_DIST_BACKEND": "gloo", "TOKENIZERS_PARALLELISM": "false"},
+}
 
 
 @pytest.fixture(scope="module", params=sorted(ARGUMENTS))
@@ -75,8 +94,10 @@ def project(
     if lab.way != "realistic":
         pytest.skip("users of their own need root on this machine")
     folder = tmp_path_factory.mktemp("checkout") / "project"
-    {"KempnerForge": kempnerforge, "Megatron-LM": megatron_lm}[request.param](folder)
+    {"KempnerForge": kempnerforge, "Megatron-LM": megatron_lm, "CPU lab": cpu_lab}[request.param](folder)
     scripts = {path: job_of(folder, request.param, path) for path in ARGUMENTS[request.param]}
+    if request.param == "CPU lab":
+        scripts = {TINY_LAUNCHER: tiny_job(folder)}
     site = Site(lab, tmp_path_factory.mktemp("projects"), "project-jobs")
     yield BothWays(site, {Path(path).stem: script for path, script in scripts.items()})
     site.close()
@@ -114,10 +135,23 @@ def job_of(folder: Path, project: str, path: str) -> Script:
     (folder / job).write_text(yaml.safe_dump({**spec, "name": Path(path).stem.replace("_", "-")}), encoding="utf-8")
     known = {"PATH": f"{{folder}}/{STAND_INS}/bin:/usr/local/bin:/usr/bin:/bin:/usr/sbin:/sbin"}
     known["PYTHONPATH"] = f"{{folder}}/{STAND_INS}"
-    own = "|".join((*OWN, *(CPUS if "cpus_per_rank" not in spec["resources"] else ())))
-    meant = rf": \w+: sbatch not set;|: ({own}): "
+    meant = meant_in(*OWN, *(CPUS if "cpus_per_rank" not in spec["resources"] else ()))
     line = ("sbatch", path, *arguments)
     return Script(folder, line, path, environment=known, job=job, meant=meant)
+
+
+def meant_in(*variables: str) -> str:
+    """Differences in these variables, and in those that only the job sets."""
+    return rf": \w+: sbatch not set;|: ({'|'.join(variables)}): "
+
+
+def tiny_job(folder: Path) -> Script:
+    """The CPU lab's launcher with the job that does the same: preflight, check of the packages, ranks."""
+    (folder / "jobs").mkdir()
+    (folder / "jobs" / "tiny.yml").write_text(yaml.safe_dump(TINY), encoding="utf-8")
+    known = {"PYTHONPATH": f"{{folder}}/{STAND_INS}/pkgs"}
+    line = ("sbatch", *SMALL[:4], "--nodes=2", "--ntasks-per-node=1", "--cpus-per-task=4", TINY_LAUNCHER)
+    return Script(folder, line, TINY_LAUNCHER, environment=known, job="jobs/tiny.yml", meant=meant_in(*OWN, *OF_TINY))
 
 
 def test_the_jobs_made_of_its_scripts_start_the_same_programs(project: BothWays) -> None:

@@ -14,10 +14,9 @@ import sys
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser()
-    for name in ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port"):
+    of_all = ("nnodes", "nproc-per-node", "node-rank", "master-addr", "master-port")
+    for name in (*of_all, "rdzv-backend", "rdzv-endpoint", "rdzv-id"):
         parser.add_argument(f"--{name}", f"--{name.replace('-', '_')}")
-    for name in ("rdzv-backend", "rdzv-endpoint", "rdzv-id"):
-        parser.add_argument(f"--{name}")
     parser.add_argument("--standalone", action="store_true")
     parser.add_argument("--no-python", action="store_true")
     # As the real one: the words behind the program are its own, and `--` may stand before it.
