@@ -21,11 +21,12 @@ from core.state import Job
 ANSWER_SECONDS = 30
 _GONE = re.compile(r"^(DOWN|FAIL)|NOT_RESPONDING|\*$|POWERED_DOWN|POWERING_DOWN")
 # The name of the answer has all of it: other nodes may see the contents of a new file late.
-_ANSWER = 'read -r up rest < /proc/uptime || up=inf; : > "$1/$up $SLURMD_NODENAME"'
-# A node that has started again answers, and has nothing of this job.
-_HOLDS = (
-    'grep -qsz "^RANKZERO_HOLDS=1$" /dev/null $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ)'
-    " || exit 0; "
+ANSWER = 'read -r up rest < /proc/uptime || up=inf; : > "$1/$up $SLURMD_NODENAME"'
+# The same, by a node that holds something: one that has started again has nothing of this job. What others say of their
+# processes, which root can read, is not asked.
+ANSWER_IF_HELD = (
+    'held=; for file in $(grep -lsz "^SLURM_JOB_ID=$SLURM_JOB_ID$" /proc/[0-9]*/environ); do [ -O "$file" ] &&'
+    ' grep -qsz "^RANKZERO_HOLDS=1$" "$file" && held=1; done; [ "$held" ] || exit 0; ' + ANSWER
 )
 
 
@@ -45,7 +46,7 @@ def among(job: Job, nodes: Sequence[str], held: bool = False) -> list[str]:
         remove_tree(folder)
     os.makedirs(folder, exist_ok=True)
     age = time.monotonic() - job.begun_at
-    program = ["/bin/bash", "-c", (_HOLDS if held else "") + _ANSWER, "alive", folder]
+    program = ["/bin/bash", "-c", ANSWER_IF_HELD if held else ANSWER, "alive", folder]
     processes.output_of(ANSWER_SECONDS, [*slurm.on_each(left, "none"), "--no-kill", *program], job.env)
     answers = {node: float(up) for up, _space, node in (name.partition(" ") for name in os.listdir(folder))}
     # Of a step that nobody answered, the step is to blame.

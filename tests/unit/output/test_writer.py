@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import io
 import os
 import subprocess
@@ -147,6 +148,21 @@ def test_nothing_is_written_through_a_link_that_came_with_the_code(project: Path
             assert error.message.startswith("dest: ")
         assert everything(outside) == before
     assert (project / link).is_symlink()
+
+
+def test_a_new_file_is_not_one_that_was_there(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Nobody guesses the names of new files. Who did would still have nothing written through them."""
+    monkeypatch.setattr(writer.secrets, "token_hex", lambda _count: "guessed")
+    outside = project.parent / "victim"
+    outside.write_text("mine\n")
+    (project / "runs").mkdir()
+    for name in ("report.html", "report.md", "ml.csv", "ml.json", "nodes.yml"):
+        (project / "runs" / f".{name}.guessed.tmp").symlink_to(outside)
+    for write in WRITERS.values():
+        with contextlib.suppress(RankzeroError, OSError):
+            write()
+        assert outside.read_text() == "mine\n"
+    assert not (project / "runs" / "report.html").exists()
 
 
 def test_without_links_everything_is_written_and_nothing_is_left_over(project: Path) -> None:
