@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import importlib
 import os
+import subprocess
+import sys
 import socket
 import tempfile
 from collections.abc import Iterator
@@ -118,3 +120,23 @@ def test_a_process_of_other_users_is_no_rank(files: ModuleType, monkeypatch: pyt
     monkeypatch.setattr(os, "getuid", lambda: 60099)
     assert not files.own_process(os.getpid())
     assert not files.own_process("999999999")
+
+
+def test_variables_of_a_process_of_others_make_no_rank(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Root can read them."""
+    mine = {"RANKZERO_RUN_DIR=/a/run/of/this/test"}
+    words = [sys.executable, "-c", "print(1, flush=True); input()"]
+    with (
+        runtime_parts("rank.stacks") as stacks,
+        subprocess.Popen(
+            words,
+            env={"RANKZERO_RUN_DIR": "/a/run/of/this/test", "RANK": "3"},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+        ) as rank,
+    ):
+        assert rank.stdout is not None and rank.stdout.readline() == b"1\n"
+        assert stacks.ranks(mine) == {rank.pid: 3}
+        monkeypatch.setattr(stacks.files, "own_process", lambda _number: False)
+        assert stacks.ranks(mine) == {}
+        rank.communicate(b"\n")
