@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import importlib
 import os
+import socket
 import subprocess
 import sys
-import socket
 import tempfile
 from collections.abc import Iterator
 from pathlib import Path
