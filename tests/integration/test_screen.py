@@ -20,6 +20,7 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from tests.repository import BIN
 from tests.terminals import Terminal, clean, kept
 
@@ -38,17 +39,21 @@ LAUNCH = {
 VALUES = {"\x1b[2J": "\x1b]0;x", "loss": 0.25}
 PROVEN = {
     "launch": LAUNCH,
-    "result": {
-        "standing": "succeeded",
-        "completed": True,
-        "success": True,
-        "wall_time": 29.0,
-        "artifact": {"path": "/s/gpt/1/work/result.json", "valid": True, "scalars": VALUES},
-    },
+    "result": LaunchReport(
+        *("gpt", "0123456789abcdef", 1, "succeeded", "the artifact is proven", "/s/gpt/1", "/s/gpt/1/logs"),
+        completed=True,
+        success=True,
+        wall_time=29.0,
+        outcome={"artifact": {"path": "/s/gpt/1/work/result.json", "valid": True, "scalars": VALUES}},
+    ).as_dict(),
 }
 FAILED = {
     "launch": LAUNCH,
-    "result": {"standing": "failed", "completed": True, "success": False, "wall_time": 3.0, "message": "exit code 1"},
+    "result": LaunchReport(
+        *("gpt", "0123456789abcdef", 1, "failed", "exit code 1", "/s/gpt/1", "/s/gpt/1/logs"),
+        completed=True,
+        wall_time=3.0,
+    ).as_dict(),
 }
 SECONDS = 60
 EXPECTED = [

@@ -7,8 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
+from functools import partial
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import HEALTHY
 
 
@@ -55,6 +61,12 @@ class Diagnosis:
     files: int = 0
     bytes: int = 0
     unreadable: Sequence[Unread] = ()
+
+    @classmethod
+    def of(cls, document: Parameters) -> Diagnosis:
+        """Read a diagnosis as module job_diagnosis returned it. Fields that the module adds are left out."""
+        evidence, unread = partial(records_of, Evidence), partial(records_of, Unread)
+        return record_of(cls, document, root=partial(record_of, Evidence), evidence=evidence, unreadable=unread)
 
     @property
     def healthy(self) -> bool:

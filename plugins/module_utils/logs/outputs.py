@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import Listing, collect, safe_path
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Holding
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import Artifact
 
 WORK = "work"
 # Names shown where a path does not exist.
@@ -127,14 +128,13 @@ def _contains(path: str, name: str) -> bool:
 
 def proof(run: RunDirectory) -> Proof | None:
     """Return the file that proved the launch; None if nothing was proven."""
-    outcome, artifact = run.outcome(), _artifact(run)
-    report = (outcome or {}).get("artifact") or {}
-    path, sha256 = artifact.get("path"), report.get("sha256")
-    if not (path and report.get("valid") and isinstance(sha256, str)):
+    judged, artifact = Artifact.of(run.outcome()), _artifact(run)
+    path = artifact.get("path")
+    if not (path and judged and judged.valid and judged.sha256):
         return None
     # Of a directory, the file that completes it is digested.
     within = artifact.get("complete") if artifact.get("format") == "directory" else None
-    return Proof(os.path.join(path, within) if within else path, sha256)
+    return Proof(os.path.join(path, within) if within else path, judged.sha256)
 
 
 def _artifact(run: RunDirectory) -> Mapping[str, str]:

@@ -190,7 +190,7 @@ def _words(slurm: Slurm, launch: LaunchReport, event: str, sender: Sender) -> tu
 
 
 def _proven(launch: LaunchReport) -> tuple[str, dict[str, Any]]:
-    values = ((launch.outcome or {}).get("artifact") or {}).get("scalars") or {}
+    values = launch.artifact.scalars if launch.artifact else {}
     shown = [f"{name} {value:.4g}" if isinstance(value, float) else f"{name} {value}" for name, value in values.items()]
     took = "" if launch.wall_time is None else f" after {duration(launch.wall_time)}"
     return "\n".join([f"{launch.message}{took}", *([", ".join(shown[:VALUES])] if shown else [])]), {"values": values}

@@ -15,7 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchName, LaunchReport
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchName
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import final_reports
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
@@ -137,10 +138,10 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
         if not launch.success:
             continue
         started = run.started()
-        artifact = launch.outcome.get("artifact") if launch.outcome else None
+        artifact = launch.artifact
         identity = (launch.name, launch.key, launch.generation, launch.job_id, launch.run_dir)
         ranks = started.get("world_size") if started else None
-        values = numbers((artifact or {}).get("scalars") or {})
+        values = numbers(artifact.scalars if artifact else {})
         measured.append(Measured(*identity, len(launch.nodes), ranks, launch.wall_time, values))
     time = time_of(measured, options.get("time"))
     results = scaled(measured, time)

@@ -12,7 +12,7 @@ from functools import partial
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import Measured
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchName
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchName
 
 LAUNCH, COMPARE, SWEEP, INDEX = "launch", "compare", "sweep", "index"
 

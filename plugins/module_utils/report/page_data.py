@@ -37,6 +37,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.heat_maps i
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.marks import marks, preparations
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.timeline import timeline
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import Artifact, Tracked
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -209,29 +210,24 @@ def _trackers(run: RunDirectory) -> list[dict[str, str]]:
         rows = json.loads(run.text("trackers.json") or "[]")
     except (ValueError, RecursionError):
         return []
-    names = ("tracker", "run", "place")
-    return [
-        {name: _text(row.get(name) or "") for name in names}
-        for row in (rows if isinstance(rows, list) else [])[:MOST_TRACKERS]
-        if isinstance(row, dict)
-    ]
+    kept = Tracked.all_of(rows)[:MOST_TRACKERS]
+    return [{name: _text(value) for name, value in vars(tracked).items()} for tracked in kept]
 
 
 def _values(launch: LaunchReport) -> dict[str, str]:
-    artifact = launch.outcome.get("artifact") if launch.outcome else None
-    values = (artifact or {}).get("scalars")
-    return {str(name): _text(value) for name, value in list(values.items())[:40]} if isinstance(values, dict) else {}
+    values = launch.artifact.scalars if launch.artifact else {}
+    return {str(name): _text(value) for name, value in list(values.items())[:40]}
 
 
 def _provenance(manifest: Mapping[str, Any], launch: LaunchReport) -> list[ModuleResult]:
-    artifact = (launch.outcome or {}).get("artifact") or {}
+    artifact = launch.artifact or Artifact()
     code = manifest.get("code")
     rows: list[tuple[str, object]] = [
         ("key", manifest.get("key") or launch.key), ("collection", manifest.get("collection")),
         *((f"code {name}", code[name]) for name in _CODE if isinstance(code, dict) and code.get(name) is not None),
         ("runtime", manifest.get("runtime")),
         *((ref.kind, ref.key) for ref in recorded(manifest.get("refs"))),
-        ("artifact", artifact.get("path")), ("artifact SHA-256", artifact.get("sha256")),
+        ("artifact", artifact.path), ("artifact SHA-256", artifact.sha256),
         ("run directory", launch.run_dir),
     ]  # fmt: skip
     return [{"name": name, "value": _text(value)} for name, value in rows[:MOST_LINES] if value not in (None, "", [])]

@@ -28,6 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory impor
     RunDirectory,
     names_of_key,
 )
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import Artifact
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY_LENGTH, STATE_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
     FAILED,
@@ -193,8 +194,8 @@ def _row(element: Element, status: LaunchStatus | None, artifact: str | None, me
     if outcome:
         begun, ended = outcome.get("started"), outcome.get("time")
         took = None if begun is None or ended is None else max(0.0, ended - begun)
-        scalars = dict((outcome.get("artifact") or {}).get("scalars") or {})
-        row = replace(row, finished_at=ended, wall_time=took, scalars=scalars)
+        judged = Artifact.of(outcome) or Artifact()
+        row = replace(row, finished_at=ended, wall_time=took, scalars=dict(judged.scalars))
     elif record is not None:
         row = replace(row, finished_at=record.end)
     if metric and status.standing == SUCCEEDED:

@@ -53,7 +53,8 @@ class Outcome(TypedDict, total=False):
 
     `time` is its end and `started` its beginning, in epoch seconds. `role`: the one that has ended the launch, where it
     is not the one that decides. `after_ranks`: what went wrong on the nodes after the ranks. `unfit_nodes`: node ->
-    reason. `trackers`: where the launch is found in its trackers.
+    reason. `trackers`: where the launch is found in its trackers. `together`: whether the ranks were in one process
+    group.
     """
 
     attempt: int
@@ -71,6 +72,7 @@ class Outcome(TypedDict, total=False):
     nodes: list[str] | None
     world_size: int | None
     trackers: list[dict[str, str]]
+    together: bool | None
 
 
 class Left(TypedDict, total=False):

@@ -15,8 +15,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     record_of,
     records_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event, Outcome
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.drained import Drained
 
 
@@ -56,51 +56,21 @@ class Allocation:
 
 
 @dataclass(frozen=True)
-class LaunchName:
-    """What tells one launch from the others."""
-
-    name: str
-    key: str
-    generation: int
-
-    @property
-    def short_name(self) -> str:
-        """Name, start of the key, and generation, for people."""
-        return f"{self.name}/{self.key[:8]}/{self.generation}"
-
-
-@dataclass(frozen=True)
-class LaunchReport(LaunchName):
+class LaunchReport(LaunchEnd):
     """What is known about one generation of a launch.
 
-    `slurm_state` is Slurm's state, None if Slurm knows no job. `reason_code` is Slurm's reason,
-    `reason` its meaning, `message` the outcome of the launch in words. Times are epoch seconds, `wall_time` is in
-    seconds. `source`: the Slurm command that reported the job. `never_started`: Slurm ended the job before its script
-    started, because its first node could not open the job's log. `allocations`: those that the command has told, oldest
-    first.
+    `reason_code` is Slurm's reason, `reason` its meaning. `source`: the Slurm command that reported the job.
+    `never_started`: Slurm ended the job before its script started, because its first node could not open the job's log.
+    `allocations`: those that the command has told, oldest first.
     """
 
-    standing: Standing
-    message: str
-    run_dir: str
-    logs_dir: str
-    job_id: str | None = None
-    slurm_state: str | None = None
     active: bool = False
-    completed: bool = False
-    success: bool = False
     never_started: bool = False
     exit_code: int | None = None
     reason: str = ""
     reason_code: str = ""
     drained: Sequence[Drained] = ()
-    nodes: Sequence[str] = ()
-    attempt: int = 0
     attempts: Sequence[Attempt] = ()
-    started_at: float | None = None
-    finished_at: float | None = None
-    wall_time: float | None = None
-    outcome: Outcome | None = None
     journal: Sequence[Event] = ()
     source: str | None = None
     allocations: Sequence[Allocation] = ()

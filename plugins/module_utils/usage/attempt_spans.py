@@ -89,8 +89,7 @@ def _ranks_started(run: RunDirectory, attempt: int, *, current: bool) -> float |
 
 def _proven(run: RunDirectory, launch: LaunchReport) -> float | None:
     """When the artifact was written; None where that is not known, or where it is not valid."""
-    artifact = (launch.outcome or {}).get("artifact") or {}
-    path = str(artifact.get("path") or "")
+    path = launch.artifact.path if launch.artifact else ""
     relative = os.path.relpath(path, run.path) if os.path.isabs(path) else path
     if not launch.success or not path or relative.startswith(os.pardir):
         return None

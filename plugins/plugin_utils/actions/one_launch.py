@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Given, Launcher
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import NOT_CODE, Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Proof
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Source, borrowed, head, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
 
@@ -43,8 +44,8 @@ class OneLaunch(Launcher):
             return completed
         launch = LaunchResult.of(completed)
         artifact = prepared.plan.spec.artifact
-        proof = {"path": artifact.path, "require": artifact.require} if artifact else None
-        completed.update(variables=prepared.variables, proof=proof)
+        proof = Proof(artifact.path, artifact.require) if artifact else None
+        completed.update(variables=prepared.variables, proof=proof and vars(proof))
         if launch.standing in ACTIVE and state == "present":
             completed.update(commands=self.commands(str(launch.run_dir)))
         if (asked or self.check_mode) and state == "present":

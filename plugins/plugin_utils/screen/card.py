@@ -7,22 +7,17 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE, duration, node_list, significant
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, read_ends
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import (
-    FetchedLogs,
-    evidence,
-    newest,
-    rank_logs,
-)
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, newest, rank_logs
 
 TAIL_LINES = 8
 # Of the end of a log, this much is searched.
@@ -45,76 +40,57 @@ def shown_value(value: object) -> str:
     return printable(value, 24)
 
 
-def standing_of(result: Parameters) -> str:
-    """The standing that module `job_wait` returned; unknown where it could not return any."""
-    return str(result.get("standing") or UNKNOWN)
-
-
-def hours_of(result: Parameters) -> str:
-    """What the hours of a launch that has ended went to, in one line; empty where that is not known."""
-    ledger = result.get("ledger")
-    return str(ledger.get("sentence") or "") if isinstance(ledger, Mapping) else ""
-
-
-def card(launch: Parameters, result: Parameters, logs: Parameters, why: Parameters | None = None) -> list[str]:
-    """The lines of the card, from the results of the role's tasks. `why`: that of module job_diagnosis, if it was run.
+def card(ending: Ending) -> list[str]:
+    """The lines of the card.
 
     A diagnosis with a cause follows the card. A message that only describes Slurm's final state would repeat it.
     """
-    fetched = record_of(FetchedLogs, logs)
-    nodes = result.get("nodes") or []
-    job = f"{result.get('job_id') or launch.get('job_id') or '(none)'}, generation {launch.get('generation')}"
-    attempt, state = result.get("attempt"), result.get("slurm_state") or "not known to Slurm"
+    launch, end, logs = ending.launch, ending.end, ending.logs
+    job = f"{end.job_id or launch.job_id or '(none)'}, generation {launch.generation}"
+    job += f", attempt {end.attempt}" if end.attempt else ""
     rows: list[tuple[str, str]] = [
-        ("job", job + (f", attempt {attempt}" if attempt else "") + f", {state}"),
-        ("nodes", f"{len(nodes)}: {node_list(nodes)}" if isinstance(nodes, list) else str(nodes)),
-        ("wall time", duration(result.get("wall_time"))),
-        ("hours", hours_of(result)),
+        ("job", f"{job}, {end.slurm_state or 'not known to Slurm'}"),
+        ("nodes", f"{len(end.nodes)}: {node_list(end.nodes)}"),
+        ("wall time", duration(end.wall_time)),
+        ("hours", ending.hours),
+        *(("not fit", f"{node}: {why}") for node, why in end.unfit.items()),
+        ("together", APART if end.apart else ""),
+        ("after", after_ranks(end)),
     ]
-    unfit = (result.get("outcome") or {}).get("unfit_nodes") or {}
-    rows += [("not fit", f"{node}: {why}") for node, why in unfit.items()]
-    if (result.get("outcome") or {}).get("together") is False:
-        rows.append(("together", APART))
-    rows.append(("after", after_ranks(result)))
-    if fetched.dest:
+    if logs.dest:
         with one_alone(lambda why: rows.append(("log", why))):
-            rows += evidence(fetched.dest)
-    artifact = result.get("artifact") or {}
-    if artifact:
-        values = list((artifact.get("scalars") or {}).items())
-        shown = [f"{printable(name, 40)} {shown_value(value)}" for name, value in values[:VALUES_SHOWN]]
-        path = os.path.relpath(str(artifact.get("path")), str(launch.get("run_dir")))
-        rows.append(("artifact", f"{path} is {'proven' if artifact.get('valid') else 'not valid'}"))
+            rows += evidence(logs.dest)
+    if artifact := end.artifact:
+        values = list(artifact.scalars.items())[:VALUES_SHOWN]
+        shown = [f"{printable(name, 40)} {shown_value(value)}" for name, value in values]
+        path = os.path.relpath(artifact.path, launch.run_dir) if artifact.path else "(no path)"
+        rows.append(("artifact", f"{path} is {'proven' if artifact.valid else 'not valid'}"))
         rows += [("", " · ".join(shown[start : start + 4])) for start in range(0, len(shown), 4)]
-    message = str(result.get("message") or result.get("msg") or "")
-    if not (((why or {}).get("diagnosis") or {}).get("root") and message.startswith(f"{result.get('slurm_state')}: ")):
-        rows.append(("verdict", message))
-    rows += [("tracker", line) for line in tracker_lines(result)]
-    rows += [("code", line) for line in launch.get("plan") or () if str(line).startswith(IN_PLACE)]
-    rows.append(("run", f"{launch.get('run_dir')} (on the cluster)"))
-    if fetched.dest:
-        rows.append(("logs", f"{os.path.relpath(fetched.dest)} (every rank's, fetched here)"))
-    elif fetched.msg:
-        rows.append(("logs", f"not fetched: {fetched.msg}"))
-    explained = launch.get("explain") or []
-    rows += [("variables" if index == 0 else "", str(line)) for index, line in enumerate(explained)]
-    lines = [f"{launch.get('name')} {standing_of(result)}"]
+    caused = ending.diagnosis is not None and ending.diagnosis.root is not None
+    if not (caused and ending.message.startswith(f"{end.slurm_state}: ")):
+        rows.append(("verdict", ending.message))
+    rows += [("tracker", line) for line in tracker_lines(end)]
+    rows += [("code", line) for line in launch.plan if line.startswith(IN_PLACE)]
+    rows.append(("run", f"{launch.run_dir} (on the cluster)"))
+    if logs.dest:
+        rows.append(("logs", f"{os.path.relpath(logs.dest)} (every rank's, fetched here)"))
+    elif logs.msg:
+        rows.append(("logs", f"not fetched: {logs.msg}"))
+    rows += [("" if index else "variables", line) for index, line in enumerate(launch.explain)]
+    lines = [f"{launch.name} {end.standing}"]
     lines += [f"  {title:<10}{text}" for title, text in rows if text]
     return [printable(line) for line in lines]
 
 
-def after_ranks(result: Parameters) -> str:
+def after_ranks(end: LaunchEnd) -> str:
     """What went wrong on the nodes after the ranks had ended; empty if nothing did."""
-    return printable(str((result.get("outcome") or {}).get("after_ranks") or ""), 400)
+    return printable(end.after_ranks, 400)
 
 
-def tracker_lines(result: Parameters) -> list[str]:
+def tracker_lines(end: LaunchEnd) -> list[str]:
     """Where a launch is found in each of its trackers; the id of its run where the address is not known."""
-    rows = [row for row in (result.get("outcome") or {}).get("trackers") or [] if isinstance(row, dict)]
-    return [
-        printable(f"{row.get('tracker')} {row.get('place') or 'run ' + str(row.get('run'))}", 300)
-        for row in rows[:TRACKERS_SHOWN]
-    ]
+    rows = end.trackers[:TRACKERS_SHOWN]
+    return [printable(f"{row.tracker} {row.place or 'run ' + row.run}", 300) for row in rows]
 
 
 def last_words(logs_dir: str) -> list[str]:

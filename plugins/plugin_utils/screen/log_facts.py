@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import os
 from collections.abc import Sequence
-from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
@@ -20,16 +19,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer impor
 LOSSES_SHOWN = 5
 # The ranks at the beginning and at the end whose losses are read.
 FIRST_AND_LAST = 8
-
-
-@dataclass(frozen=True)
-class FetchedLogs:
-    """The result of the task that fetched the logs: their folder here, else why it is missing. All empty: none ran."""
-
-    dest: str = ""
-    msg: str = ""
-    connection_lost: bool = False
-    unreachable: bool = False
 
 
 def newest(logs: Beneath) -> list[Beneath]:

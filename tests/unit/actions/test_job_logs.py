@@ -14,12 +14,15 @@ import pytest
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.action import job_logs, job_report
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import fetch_plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Round
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, TAIL_BYTES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch, reconnect
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs, Launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
@@ -134,14 +137,25 @@ def test_a_card_is_shown_where_the_logs_cannot_be_fetched(monkeypatch: pytest.Mo
     desk = Desk(monkeypatch, tmp_path, [AnsibleConnectionFailure("no route")])
     logs = desk.action.run(None, {"inventory_hostname": "login"})
     assert logs["failed"] and logs["connection_lost"] and desk.now <= 120
-    proven = {"completed": True, "success": True, "standing": "succeeded", "slurm_state": "COMPLETED"}
-    assert any("logs" in line and "not fetched" in line for line in card({"name": "gpt", "run_dir": RUN}, proven, logs))
+    proven = LaunchReport(
+        *("gpt", "0123456789abcdef", 1, "succeeded", "", RUN, f"{RUN}/logs"),
+        completed=True,
+        success=True,
+        slurm_state="COMPLETED",
+    )
+    lines = card(Ending(Launched("gpt", RUN), proven, logs=record_of(FetchedLogs, logs)))
+    assert any("logs" in line and "not fetched" in line for line in lines)
     monkeypatch.setattr(job_report.Action, "run", lambda *_args: {})
     monkeypatch.setattr(job_report.display, "display", lambda *_args, **_more: None)
 
     def reported(logs: dict[str, Any]) -> dict[str, Any]:
         report = job_report.ActionModule.__new__(job_report.ActionModule)
-        arguments = {"launch": {"name": "gpt", "run_dir": RUN}, "result": proven, "logs": logs, "diagnosis": {}}
+        arguments = {
+            "launch": {"name": "gpt", "run_dir": RUN},
+            "result": proven.as_dict(),
+            "logs": logs,
+            "diagnosis": {},
+        }
         monkeypatch.setattr(report, "validate_argument_spec", lambda _spec: (None, arguments))
         result: dict[str, Any] = report.run(None, {})
         return result

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import verdict_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 from ansible_collections.rankzero.slurm.plugins.module_utils.notify import due
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.page import Page
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -22,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.modules import job_info
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import annotations as ci_annotations
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.markdown import markdown
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.render import html as page
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, Launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 from rankzero import documents
 from tests.repository import ROOT
@@ -50,9 +52,8 @@ def places(root: Path, run: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[dict
     told = write_diagnosis(slurm.slurm(), run)
     why = told["diagnosis"]
     launch = final_report(slurm.slurm(), RunDirectory(str(run)))
-    rows = report(
-        {"inventory_hostname": "lab"}, {"name": "gpt", "run_dir": str(run)}, launch.as_dict(), {}, {"diagnosis": why}
-    )
+    ending = Ending(Launched("gpt", str(run)), launch, diagnosis=Diagnosis.of(why))
+    rows = report({"inventory_hostname": "lab"}, ending)
     monkeypatch.setattr(job_info, "Slurm", slurm.slurm)
     given = {name: option.get("default") for name, option in INFO_SPEC.items()}
     listed = job_info.logic(SimpleNamespace(params={**given, "state_root": str(root)}))

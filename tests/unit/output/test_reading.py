@@ -8,23 +8,26 @@ from __future__ import annotations
 import os
 import shutil
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output import writer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import holdings
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import merged_logs
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hours import hours
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 from tests.unit.output.test_writer import LAUNCH, git
 from tests.unit.page.runs import stamp
+from tests.unit.screen.test_card import END
 from tests.unit.screen.test_card import LAUNCH as LAUNCHED
-from tests.unit.screen.test_card import RESULT
 from tests.unit.screen.test_hours import BEGAN, waited
 
 LOGS = f"{LAUNCH}/logs"
@@ -63,15 +66,14 @@ def tail() -> list[str]:
 
 
 def failed() -> list[str]:
-    root = {"file": "logs/0/rank-0000.log", "line": 35, "text": "ValueError: ", "rank": 0}
-    why = {"diagnosis": {"root": root, "what": "it failed"}}
-    end = {**RESULT, "success": False, "completed": True, "standing": "failed"}
-    rows = report({}, LAUNCHED, end, {"dest": os.path.abspath(LOGS)}, why)
+    why = Diagnosis("error", "it failed", root=Evidence("logs/0/rank-0000.log", 35, "ValueError: ", "error", 0))
+    end = replace(END, success=False, standing="failed")
+    rows = report({}, Ending(LAUNCHED, end, logs=FetchedLogs(os.path.abspath(LOGS)), diagnosis=why))
     return [row.text for row in rows]
 
 
 READERS: dict[str, Callable[[], Any]] = {
-    "card": lambda: card(LAUNCHED, RESULT, {"dest": os.path.abspath(LOGS)}),
+    "card": lambda: card(Ending(LAUNCHED, END, logs=FetchedLogs(os.path.abspath(LOGS)))),
     "last words": lambda: last_words(os.path.abspath(LOGS)),
     "report": failed,
     "merge": lambda: Path(merged_logs.merge(os.path.abspath(LOGS))).read_text(),

@@ -5,36 +5,41 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN_PLACE
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words, standing_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, duration, last_words
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs, Launched
 
-LAUNCH = {"name": "gpt", "job_id": "7", "generation": 2, "run_dir": "/s/runs/gpt/0123456789abcdef/2"}
-RESULT = {
-    "completed": True,
-    "success": True,
-    "standing": "succeeded",
-    "slurm_state": "COMPLETED",
-    "job_id": "7",
-    "attempt": 1,
-    "nodes": ["node01", "node02"],
-    "wall_time": 65.2,
-    "message": "the artifact is proven",
-    "artifact": {
-        "path": "/s/runs/gpt/0123456789abcdef/2/work/result.json",
-        "valid": True,
-        "scalars": {"loss": 2.1451, "same": True},
+RUN = "/s/runs/gpt/0123456789abcdef/2"
+LAUNCH = Launched("gpt", RUN, "7", 2)
+END = LaunchEnd(
+    *("gpt", "0123456789abcdef", 2, "succeeded", "the artifact is proven", RUN, f"{RUN}/logs"),
+    completed=True,
+    success=True,
+    slurm_state="COMPLETED",
+    job_id="7",
+    attempt=1,
+    nodes=["node01", "node02"],
+    wall_time=65.2,
+    outcome={
+        "artifact": {
+            "path": f"{RUN}/work/result.json",
+            "valid": True,
+            "scalars": {"loss": 2.1451, "same": True},
+        }
     },
-}
+)
 
 
 def test_the_card_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    assert card(LAUNCH, RESULT, {"dest": str(tmp_path / "runs" / "gpt")}) == [
+    assert card(Ending(LAUNCH, END, logs=FetchedLogs(str(tmp_path / "runs" / "gpt")))) == [
         "gpt succeeded",
         "  job       7, generation 2, attempt 1, COMPLETED",
         "  nodes     2: node01 node02",
@@ -49,39 +54,41 @@ def test_the_card_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyP
 
 def test_the_card_says_that_the_key_does_not_cover_a_folder_in_place() -> None:
     line = f"{IN_PLACE} /home/me/gpt; the key does not cover its files"
-    assert f"  code      {line}" in card({**LAUNCH, "plan": ["gpt, key 0123", line]}, RESULT, {})
+    assert f"  code      {line}" in card(Ending(replace(LAUNCH, plan=["gpt, key 0123", line]), END))
 
 
 def test_the_card_of_many_nodes_names_a_few() -> None:
     nodes = [f"node{number:03d}" for number in range(1000)]
-    (line,) = [line for line in card(LAUNCH, {**RESULT, "nodes": nodes}, {}) if line.startswith("  nodes ")]
+    lines = card(Ending(LAUNCH, replace(END, nodes=nodes)))
+    (line,) = [line for line in lines if line.startswith("  nodes ")]
     assert line.startswith("  nodes     1000: node000 node001 ") and line.endswith(" and 992 more") and len(line) < 100
 
 
 def test_the_card_explains_the_variables_where_that_was_asked() -> None:
-    lines = card({**LAUNCH, "explain": ["A  1  because", "B  2  so"]}, RESULT, {})
+    lines = card(Ending(replace(LAUNCH, explain=["A  1  because", "B  2  so"]), END))
     assert lines[-2:] == ["  variables A  1  because", "            B  2  so"]
 
 
 def test_the_card_names_the_run_in_each_tracker() -> None:
     link = "http://mlflow.example.org/#/experiments/1/runs/ab12"
     rows = [{"tracker": "mlflow", "run": "ab12", "place": link}, {"tracker": "wandb", "run": "gpt-1", "place": ""}, "x"]
-    lines = card(LAUNCH, {**RESULT, "outcome": {"trackers": rows}}, {})
-    assert lines[-3:-1] == [f"  tracker   mlflow {link}", "  tracker   wandb run gpt-1"]
-    assert card(LAUNCH, {**RESULT, "outcome": {"trackers": [{"tracker": "\x1b[31mx", "place": "a\nb"}]}}, {})[-2] == (
-        "  tracker   x a b"
-    )
+    assert tracked(rows)[-3:-1] == [f"  tracker   mlflow {link}", "  tracker   wandb run gpt-1"]
+    assert tracked([{"tracker": "\x1b[31mx", "place": "a\nb"}])[-2] == "  tracker   x a b"
 
 
-@pytest.mark.parametrize(
-    ("result", "expected"),
-    [
-        ({"standing": "failed", "slurm_state": "COMPLETED"}, "failed"),
-        ({"failed": True, "msg": "the connection was lost"}, "unknown"),
-    ],
-)
-def test_what_the_wait_says_and_nothing_else_is_the_standing(result: dict[str, Any], expected: str) -> None:
-    assert standing_of(result) == expected
+def tracked(rows: list[Any]) -> list[str]:
+    """The card of a job that has recorded this of its trackers."""
+    return card(Ending(LAUNCH, replace(END, outcome={"trackers": rows})))
+
+
+@pytest.mark.parametrize("end", [END, replace(END, standing="failed", success=False)])
+def test_what_the_wait_says_and_nothing_else_is_the_standing(end: LaunchEnd) -> None:
+    assert card(Ending(LAUNCH, end))[0] == f"gpt {end.standing}"
+
+
+def test_a_wait_that_has_failed_knows_no_standing() -> None:
+    lines = card(Ending(LAUNCH, problem="the connection was lost"))
+    assert lines[0] == "gpt unknown" and "  verdict   the connection was lost" in lines
 
 
 @pytest.mark.parametrize(

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, Launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import (
     commands_of,
     launch_command,
@@ -71,7 +72,7 @@ def test_a_run_of_the_command_is_followed_by_the_command(playbook: str, verb: st
 
 
 def test_the_report_of_a_launch_that_goes_on_names_the_inventory() -> None:
-    rows = report(INVENTORY, {"name": "gpt", "job_id": "7", "run_dir": RUN_DIR}, {"completed": False}, {}, {})
+    rows = report(INVENTORY, Ending(Launched("gpt", RUN_DIR, "7")))
     assert all(command in rows[-1].text for command in commands_of(RUN_DIR, INVENTORY).values())
     assert rows[-1].text.count("-i 'my hosts'") == 2
 

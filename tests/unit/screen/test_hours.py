@@ -9,11 +9,12 @@ import json
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, hours_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hours import hours
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 from tests.unit.page.runs import stamp
-from tests.unit.screen.test_card import LAUNCH, RESULT
+from tests.unit.screen.test_card import END, LAUNCH
 
 BEGAN = 1_700_000_000.0
 
@@ -22,7 +23,7 @@ def waited(**more: Any) -> dict[str, Any]:
     """The result of a wait that has seen the end."""
     span = {"attempt": 0, "began": BEGAN + 1, "ended": BEGAN + 100, "ranks": BEGAN + 10, "proven": BEGAN + 90}
     return {
-        **RESULT, "attempt": 0, "finished_at": BEGAN + 100, "polls": 5,
+        **vars(END), "attempt": 0, "finished_at": BEGAN + 100, "polls": 5,
         "journal": [{"event": "intent", "time": BEGAN - 60}],
         "allocations": [{"job_id": "7", "began": BEGAN, "ended": None, "nodes": 2}],
         "spans": [{**span, "job_id": "7", "nodes": 2, "succeeded": True}], **more,
@@ -43,9 +44,8 @@ def test_the_end_of_a_launch_that_was_waited_for(tmp_path: Path) -> None:
     assert ledger is not None
     sentence = "3.3 node-minutes: 69 % steps, 11 % start-up, 10 % set-up, 10 % idle at the end; queue 1 min 00 s"
     assert ledger["sentence"] == sentence and ledger["node_seconds"] == 200 and not ledger["accounted"]
-    assert f"  hours     {sentence}" in card(LAUNCH, {**waited(), "ledger": ledger}, {})
-    rows = report({}, LAUNCH, {**waited(), "ledger": ledger}, {}, {})
-    assert sentence in [row.text for row in rows]
+    ending = Ending(LAUNCH, END, hours=sentence)
+    assert f"  hours     {sentence}" in card(ending) and sentence in [row.text for row in report({}, ending)]
     table = (tmp_path / "ledger.csv").read_text().splitlines()
     assert table[0] == "part,node_seconds,node_hours,gpu_hours,share" and table[4] == "steps,138,0.0383333,,0.69"
 
@@ -60,4 +60,3 @@ def test_a_launch_that_had_ended_before_is_not_read_again(tmp_path: Path) -> Non
     assert hours(waited(polls=0, finished_at=BEGAN + 900), logs) is None
     (tmp_path / "ledger.json").write_text("half a li")
     assert hours(waited(polls=0), logs) is None
-    assert hours_of({}) == hours_of({"ledger": None}) == ""

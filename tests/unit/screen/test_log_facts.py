@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import rank_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import ends_by_rank, progress_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs, Launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.log_facts import evidence, rank_logs
 
 
@@ -61,7 +62,7 @@ def test_all_ranks_have_started_and_the_last_one_says_the_losses(tmp_path: Path)
     assert rows[:2] == [("ranks", "4 of 4 started with WORLD_SIZE 4"), ("network", "NCCL over IB")]
     assert [title for title, _text in rows[2:]] == ["losses", "", "", "", ""]
     assert rows[-1][1] == "iteration       20/ 20 | consumed samples: 1 | lm loss: 4.000000E+00 |"
-    lines = card({"name": "gpt", "run_dir": "/r"}, {}, {"dest": str(tmp_path)})
+    lines = card(Ending(Launched("gpt", "/r"), logs=FetchedLogs(str(tmp_path))))
     assert "  ranks     4 of 4 started with WORLD_SIZE 4" in lines
     assert "  losses    iteration       16/ 20 | consumed samples: 1 | lm loss: 5.000000E+00 |" in lines
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import unicodedata
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import SweepOutcome
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.reasons import explain as explain_reason
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
@@ -32,9 +34,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import (
     display as screen,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import Progress
 from tests.repository import ROOT
-from tests.unit.screen.test_card import LAUNCH, RESULT
+from tests.unit.screen.test_card import END, LAUNCH
 from tests.unit.screen.test_sweep_table import result, row
 
 #: Each attack, and what it would do to the person who reads.
@@ -71,10 +74,10 @@ def shown_progress(text: str) -> list[str]:
 
 def shown_card(text: str) -> list[str]:
     artifact = {"path": f"/s/{text}", "valid": True, "scalars": {text: text, "b": [text], "c": {text: text}}}
-    unfit = {"unfit_nodes": {text: text}}
-    whole = {**RESULT, "slurm_state": text, "nodes": [text], "message": text, "artifact": artifact, "outcome": unfit}
-    launch = {**LAUNCH, "name": text, "run_dir": f"/s/{text}", "explain": [text]}
-    return card.card(launch, whole, {}) + card.card(launch, {"nodes": text, "msg": text}, {})
+    outcome: Outcome = {"unfit_nodes": {text: text}, "artifact": artifact}
+    whole = replace(END, slurm_state=text, nodes=[text], message=text, outcome=outcome)
+    launch = replace(LAUNCH, name=text, run_dir=f"/s/{text}", explain=[text])
+    return card.card(Ending(launch, whole)) + card.card(Ending(launch, problem=text))
 
 
 def shown_table(text: str) -> list[str]:
@@ -93,7 +96,7 @@ def shown_words(text: str, folder: Path) -> list[str]:
     return [
         *card.last_words(str(folder / "logs")),
         *tail.begin(),
-        *card.card(LAUNCH, RESULT, {"dest": str(folder)}),
+        *card.card(Ending(LAUNCH, END, logs=FetchedLogs(str(folder)))),
     ]
 
 

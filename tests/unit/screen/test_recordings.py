@@ -9,16 +9,24 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Outcome
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import (
+    NOTHING_KNOWN,
+    Ending,
+    Launched,
+    Proof,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import (
     Waiting,
     head,
@@ -127,9 +135,10 @@ def head_form() -> str:
 
 
 def proven_form() -> str:
-    result = {"standing": "succeeded", "wall_time": 29.0, "artifact": {"scalars": {"loss": 0.25}}}
-    launch = {"proof": {"require": {"loss": {"lt": 3}}}}
-    text = report({}, launch, result, {}, {})[0].text
+    launch = Launched("gpt", "/s", proof=Proof("result.json", {"loss": {"lt": 3}}))
+    outcome: Outcome = {"artifact": {"scalars": {"loss": 0.25}}}
+    end = replace(NOTHING_KNOWN, standing="succeeded", wall_time=29.0, outcome=outcome)
+    text = report({}, Ending(launch, end))[0].text
     assert text == "Proven in 29 s: loss 0.25 (< 3)"
     value = r"[\w.+-]+ [\w.+-]+(?: \([<>=!]{1,2} [\w.+-]+\))?"
     # A narrow terminal breaks the line between words; a job may have no values.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,16 +14,19 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.cause import find_cause
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.scan import Scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain import evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import screen as diagnosed
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import LaunchResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs, Launched, Proof
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import borrowed, launched, limit
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.channel import Channel
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
@@ -37,35 +41,32 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows 
 from tests.unit.slurm.recorded import NO_ACCOUNTING, FakeSlurm
 
 HOST = {"inventory_hostname": "h"}
-LAUNCH = {
-    "name": "gpt",
-    "job_id": "7",
-    "run_dir": "/s/runs/gpt/0123456789abcdef/2",
-    "proof": {"path": "result.json", "require": {"loss": {"lt": 3}}},
-}
-PROVEN = {
-    "standing": "succeeded",
-    "completed": True,
-    "success": True,
-    "wall_time": 29.3,
-    "artifact": {
-        "path": "/s/runs/gpt/0123456789abcdef/2/work/result.json",
-        "valid": True,
-        "scalars": {"world_size": 4, "loss": 0.24853},
+RUN = "/s/runs/gpt/0123456789abcdef/2"
+LAUNCH = Launched("gpt", RUN, "7", 2, proof=Proof("result.json", {"loss": {"lt": 3}}))
+PROVEN = LaunchEnd(
+    *("gpt", "0123456789abcdef", 2, "succeeded", "the artifact is proven", RUN, f"{RUN}/logs"),
+    completed=True,
+    success=True,
+    wall_time=29.3,
+    outcome={
+        "artifact": {
+            "path": f"{RUN}/work/result.json",
+            "valid": True,
+            "scalars": {"world_size": 4, "loss": 0.24853},
+        }
     },
-}
-FAILED = {
-    "standing": "failed",
-    "completed": True,
-    "success": False,
-    "wall_time": 12.0,
-    "message": "the program ended with exit code 1",
-}
-DIAGNOSIS = {
-    "what": "a size does not fit",
-    "root": {"file": "logs/0/rank-0003.log", "line": 10, "text": "ValueError: batch size", "rank": 3, "node": "node02"},
-    "remedy": "Choose a batch size that the number of ranks divides.",
-}
+)
+FAILED = LaunchEnd(
+    *("gpt", "0123456789abcdef", 2, "failed", "the program ended with exit code 1", RUN, f"{RUN}/logs"),
+    completed=True,
+    wall_time=12.0,
+)
+DIAGNOSIS = Diagnosis(
+    "batch_size",
+    "a size does not fit",
+    root=Evidence("logs/0/rank-0003.log", 10, "ValueError: batch size", "batch_size", 3, "node02"),
+    remedy="Choose a batch size that the number of ranks divides.",
+)
 
 
 def test_rows_of_several_processes_arrive_whole() -> None:
@@ -142,11 +143,12 @@ def test_what_a_task_that_failed_shows(action: str, result: dict[str, Any], expe
 
 def test_the_end_of_a_proven_launch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
-    first, last = report(HOST, LAUNCH, PROVEN, {"dest": str(tmp_path / "runs" / "logs")}, {})
+    first, last = report(HOST, Ending(LAUNCH, PROVEN, logs=FetchedLogs(str(tmp_path / "runs" / "logs"))))
     assert (first.text, first.right) == ("Proven in 29 s: loss 0.2485 (< 3), world_size 4", "work/result.json")
     assert last.text == "logs runs/logs"
-    tracked = {**PROVEN, "outcome": {"trackers": [{"tracker": "mlflow", "run": "ab12", "place": "http://host/#/ab12"}]}}
-    assert [row.text for row in report(HOST, LAUNCH, tracked, {}, {})][1:] == ["mlflow http://host/#/ab12"]
+    trackers = [{"tracker": "mlflow", "run": "ab12", "place": "http://host/#/ab12"}]
+    tracked = replace(PROVEN, outcome={"trackers": trackers})
+    assert [row.text for row in report(HOST, Ending(LAUNCH, tracked))][1:] == ["mlflow http://host/#/ab12"]
 
 
 def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,7 +158,8 @@ def test_the_end_of_a_failed_launch_says_the_cause_once(tmp_path: Path, monkeypa
     log.parent.mkdir(parents=True)
     frames = "".join(f'  File "x.py", line {number}\n    f()\n' for number in range(3)) + "    ~^^\n"
     log.write_text(f"step 1\nTraceback (most recent call last):\n{frames}ValueError: batch size 3\nmore\n")
-    rows = report(HOST, LAUNCH, FAILED, {"dest": str(tmp_path / "runs" / "logs")}, {"diagnosis": DIAGNOSIS})
+    fetched = FetchedLogs(str(tmp_path / "runs" / "logs"))
+    rows = report(HOST, Ending(LAUNCH, FAILED, logs=fetched, diagnosis=DIAGNOSIS))
     assert [row.state for row in rows] == [BAD, *[NOTE] * (len(rows) - 1)]
     assert [row.text for row in rows] == [
         "gpt failed after 12 s: a size does not fit",
@@ -191,14 +194,13 @@ def test_a_job_that_slurm_ended_says_the_cause_once(
     )
     told = evidence.of_end(FakeSlurm(sacct=NO_ACCOUNTING).slurm(), RunDirectory(str(tmp_path)), launch, SIGNATURES)
     diagnosis = advice.diagnosis_of(find_cause(told.logs, failed=True), Scan())
-    why = {"diagnosis": diagnosis.as_dict(), "lines": diagnosed(DiagnosisReport(diagnosis))}
-    result = {**FAILED, "slurm_state": state, "message": message}
+    ending = Ending(LAUNCH, replace(FAILED, slurm_state=state, message=message), diagnosis=diagnosis)
     if screen:
-        lines = [row.text for row in report(HOST, LAUNCH, result, {}, why)]
+        lines = [row.text for row in report(HOST, ending)]
         assert lines[0] == f"gpt failed after 12 s: {diagnosis.what}" and cause in diagnosis.what
         assert [line.split()[0] for line in lines[1:]] == ["advice"], lines
     else:
-        lines = [*card(LAUNCH, result, {}, why), *why["lines"]]
+        lines = [*card(ending), *diagnosed(DiagnosisReport(diagnosis))]
         assert not any(words in line for line in lines), lines
         assert sum(diagnosis.what in line for line in lines) == 1
 
@@ -214,11 +216,13 @@ def test_an_input_of_another_store_says_whose_it_is() -> None:
 def test_what_nodes_lack_is_said_once() -> None:
     lack = "environment: /usr has no Python package torch"
     message = f"preflight: node01: {lack}; node02: {lack}; FAILED: the batch script failed"
-    why = {"what": "the job refused to start its ranks", "nodes": ["node01", "node02"], "remedy": "Look at it."}
-    why["root"] = {"file": "Slurm", "line": 1, "text": f"FAILED: {message}"}  # type: ignore[assignment]
+    root = Evidence("Slurm", 1, f"FAILED: {message}", "refused")
+    why = Diagnosis(
+        "refused", "the job refused to start its ranks", root=root, nodes=["node01", "node02"], remedy="Look at it."
+    )
     unfit = {"node01": lack, "node02": lack, "node03": "no space"}
-    result = {**FAILED, "message": message, "outcome": {"unfit_nodes": unfit}}
-    assert [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": why})] == [
+    end = replace(FAILED, message=message, outcome={"unfit_nodes": unfit})
+    assert [row.text for row in report(HOST, Ending(LAUNCH, end, diagnosis=why))] == [
         "gpt failed after 12 s: the job refused to start its ranks",
         "    where   node01, node02",
         "    advice  Look at it.",
@@ -231,21 +235,21 @@ def test_the_jobs_own_verdict_is_shown_below_any_cause() -> None:
     told = (
         "the program ended with exit code 1; not requeued: no progress: saved is the same after attempt 1 and attempt 2"
     )
-    result = {**FAILED, "outcome": {"message": told, "unfit_nodes": {}}}
-    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": DIAGNOSIS})]
+    end = replace(FAILED, outcome={"message": told, "unfit_nodes": {}})
+    rows = [row.text for row in report(HOST, Ending(LAUNCH, end, diagnosis=DIAGNOSIS))]
     assert f"    verdict {told}" in rows
     lack = {"node01": "no einops", "node02": "no einops, either"}
     message = "preflight: node01: no einops; node02: no einops, either; not requeued: this was attempt 6 of at most 6"
-    result = {**FAILED, "outcome": {"message": message, "unfit_nodes": lack}}
-    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {"diagnosis": DIAGNOSIS})]
+    end = replace(FAILED, outcome={"message": message, "unfit_nodes": lack})
+    rows = [row.text for row in report(HOST, Ending(LAUNCH, end, diagnosis=DIAGNOSIS))]
     (verdict,) = [text for text in rows if "verdict" in text]
     assert "not requeued: this was attempt 6 of at most 6" in verdict and "einops" not in verdict
 
 
 @pytest.mark.parametrize(("together", "said"), [(False, True), (True, False), (None, False)])
 def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> None:
-    result = {"standing": "succeeded", "success": True, "completed": True, "outcome": {"together": together}}
-    rows = [row.text for row in report(HOST, LAUNCH, result, {}, {})] + card(LAUNCH, result, {})
+    ending = Ending(LAUNCH, replace(PROVEN, outcome={"together": together}))
+    rows = [row.text for row in report(HOST, ending)] + card(ending)
     assert [text for text in rows if "each rank ran on its own" in text] == [
         text for text in rows if "together" in text
     ]
@@ -254,22 +258,24 @@ def test_ranks_that_ran_apart_are_named(together: bool | None, said: bool) -> No
 
 def test_what_went_wrong_after_the_ranks_is_a_warning_and_on_the_card() -> None:
     problem = "`cp -r out /home` ended with exit code 1 on node01 (setup.after_ranks)"
-    result = {"standing": "succeeded", "success": True, "completed": True, "outcome": {"after_ranks": problem}}
-    assert [row.state for row in report(HOST, LAUNCH, result, {}, {}) if problem in row.text] == [WARNING]
-    assert f"  after     {problem}" in card(LAUNCH, result, {})
-    rows = [row.text for row in report(HOST, LAUNCH, {**result, "outcome": {}}, {}, {})]
-    assert not [line for line in rows + card(LAUNCH, {**result, "outcome": {}}, {}) if "after" in line]
+    ending = Ending(LAUNCH, replace(PROVEN, outcome={"after_ranks": problem}))
+    assert [row.state for row in report(HOST, ending) if problem in row.text] == [WARNING]
+    assert f"  after     {problem}" in card(ending)
+    without = Ending(LAUNCH, replace(PROVEN, outcome={}))
+    rows = [row.text for row in report(HOST, without)]
+    assert not [line for line in rows + card(without) if "after" in line]
 
 
 def test_a_diagnosis_that_names_a_file_elsewhere_reads_nothing_there(tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("ValueError: batch size secret\n")
-    root = {**DIAGNOSIS["root"], "file": "logs/../secret", "line": 1}  # type: ignore[dict-item]
-    rows = report(HOST, LAUNCH, FAILED, {"dest": str(tmp_path / "logs")}, {"diagnosis": {**DIAGNOSIS, "root": root}})
+    assert DIAGNOSIS.root
+    elsewhere = replace(DIAGNOSIS, root=replace(DIAGNOSIS.root, file="logs/../secret", line=1))
+    rows = report(HOST, Ending(LAUNCH, FAILED, logs=FetchedLogs(str(tmp_path / "logs")), diagnosis=elsewhere))
     assert not any("secret" in row.text for row in rows)
 
 
 def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
-    rows = report(HOST, LAUNCH, {"completed": False}, {}, {})
+    rows = report(HOST, Ending(LAUNCH))
     assert "job 7 continues" in rows[0].text
     for playbook in ("attach", "cancel"):
         assert f"rankzero.slurm.{playbook} -e run_dir=/s/runs/gpt/0123456789abcdef/2" in rows[-1].text
