@@ -177,7 +177,13 @@ def prepare(
     leaving.job(job, snapshot, built)
     lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
-    more = [*details(made), *_code(snapshot, job), *leaving.lines(), *([f"image {image[:12]}"] if image else [])]
+    more = [
+        *details(made),
+        *job.header_lines(),
+        *_code(snapshot, job),
+        *leaving.lines(),
+        *([f"image {image[:12]}"] if image else []),
+    ]
     more += [there.line() for there in (adopted or {}).values()]
     rows = explain.rows(made, job.merged)
     return Prepared(made, request, snapshot, runtime, lines, more, rows, plan_of, leaving)

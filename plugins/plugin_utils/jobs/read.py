@@ -158,7 +158,21 @@ class Job:
     containerfile: str | None = None
     context: str | None = None
     script: str | None = None
+    # The layer of the #SBATCH lines of a script job, with the line of each value.
+    header: Layer | None = None
     roots: Roots = ANYWHERE
+
+    def header_lines(self) -> list[str]:
+        """What becomes of each #SBATCH line of a script job: its key, and what replaces its value."""
+        if self.header is None:
+            return []
+        lines = []
+        for path in sorted(self.header.lines, key=self.header.lines.__getitem__):
+            # A value of --export may be a secret.
+            shown = "" if path.startswith("env.") else f" {_at(self.header.data, path)}"
+            own, last = self.header.origin(path), self.merged.origin(path)
+            lines.append(f"{own}: {path}{shown}{'' if last == own else f'; replaced by {last}'}")
+        return lines
 
     def at_environments(self, paths: Mapping[str, str]) -> Job:
         """The same job with the places of the conda environments that it names, which were found on the cluster."""
@@ -266,8 +280,16 @@ def read_job(
         containerfile=build_path("containerfile"),
         context=build_path("context"),
         script=script.path if script else None,
+        header=script.layers[-1] if script else None,
         roots=roots,
     )
+
+
+def _at(data: Any, path: str) -> object:
+    """The value at a dotted path."""
+    for name in path.split("."):
+        data = data[name]
+    return data
 
 
 def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
