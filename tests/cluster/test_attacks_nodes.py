@@ -113,6 +113,35 @@ def test_what_is_copied_of_the_variables_does_not_hold_a_job(attack_lab: AttackL
         attacker.communicate(input="")
 
 
+def test_a_node_that_was_lost_does_not_seem_to_hold_anything_by_a_strangers_word(
+    attack_lab: AttackLab, runtime: str
+) -> None:
+    """Root's job asks a node that has started again: a process of the attacker's says that it holds something there."""
+    variables = ["SLURM_JOB_ID=7", "RANKZERO_HOLDS=1"]
+    code = "from core import lost; print(lost.ANSWER_IF_HELD)"
+    words = ["env", f"PYTHONPATH={runtime}/runtime", "python3", "-B", "-c", code]
+    program = attack_lab.run_as(ROOT, words, node=NODE).stdout.strip()
+
+    def answers() -> list[str]:
+        folder = attack_lab.as_root(["mktemp", "-d"], node=NODE).stdout.strip()
+        asks = ["env", "SLURM_JOB_ID=7", f"SLURMD_NODENAME={NODE}", "bash", "-c", program, "alive", folder]
+        attack_lab.as_root(asks, node=NODE)
+        return attack_lab.as_root(["ls", folder], node=NODE).stdout.split()
+
+    attacker = started_by_attacker(attack_lab, ["env", *variables, "sh", "-c", "echo ready; cat"])
+    try:
+        assert attacker.stdout is not None and attacker.stdout.readline() == "ready\n"
+        assert answers() == []
+        holds = [str(attack_lab.lab.dir / "bin" / "node"), NODE, "env", *variables, "sh", "-c", "echo ready; cat"]
+        with subprocess.Popen(holds, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as own:
+            assert own.stdout is not None and own.stdout.readline() == "ready\n"
+            up, node = answers()
+            assert (float(up) > 0, node) == (True, NODE)
+            own.communicate(input="")
+    finally:
+        attacker.communicate(input="")
+
+
 def jobs_of_the_victim(attack_lab: AttackLab) -> set[str]:
     """The jobs of the victim that Slurm knows, also those of other tests on the same lab."""
     listed = attack_lab.as_root(["squeue", "--noheader", "--states=all", "--format=%i %u"]).stdout.splitlines()
