@@ -44,6 +44,13 @@ def _libraries(files: Iterable[str]) -> list[str]:
     return sorted(set(re.findall(r"(?:=> |^\s)(/\S+) \(0x", output, re.MULTILINE)))
 
 
+def add_libraries(root: Path, files: Iterable[str]) -> None:
+    """Copy the system's libraries that these files load into a root."""
+    for path in _libraries(files):
+        if path.startswith(("/lib", "/usr/lib")):
+            _copy(path, root)
+
+
 def root_folder(root: Path, python: str = "/usr/bin/python3", programs: Sequence[str] = ()) -> Path:
     """A root file system with PROGRAMS, the system's Python, and what other `programs` load."""
     for name in ("proc", "sys", "dev", "tmp", "run", "root", "home", "etc", "usr/bin", "var"):

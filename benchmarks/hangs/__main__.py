@@ -12,56 +12,60 @@ import argparse
 import datetime
 import json
 import os
+import re
 import shutil
 import subprocess
 import sys
 import tempfile
 import time
 import traceback
-from collections import Counter
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from benchmarks import results
 from benchmarks.hangs import calm
-from benchmarks.hangs.cases import KINDS, LAUNCHES, Case, Launch
+from benchmarks.hangs.cases import KINDS, LAUNCHES, Case
+from benchmarks.hangs.conditions import CONDITIONS, Place
 from benchmarks.launch import table
-from tests.cluster.conftest import LabCluster, booted, lab_of
-from tests.cluster.launching import Site
+from tests.cluster.conftest import booted, lab_of
+from tests.cluster.launching import Play, Site
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-# Seconds: until a case begins, between its begin and the look, and between two looks at a rank that does not hang yet.
-PATIENCE, SETTLING, AGAIN = 240.0, 4.0, 2.0
-LOOKS = 4
+# Seconds: until a case begins, and until the wait has named a rank of it. A slow rank takes longer.
+PATIENCE, NAMING, NAMING_SLOW = 600.0, 150.0, 300.0
+_RANK = re.compile(r"\branks? (\d+)(?: on (\S+?))?(?=[ ,;:])")
 
 
 class Played:
-    """One launch: plays its cases, and looks at each of them."""
+    """One launch under a playbook that waits: plays its cases, and takes what the wait says of each."""
 
-    def __init__(self, lab: LabCluster, launch: Launch, number: int, python: str, folder: Path) -> None:
-        self.lab, self.launch, self.number, self.python = lab, launch, number, python
+    def __init__(self, place: Place, condition: str, number: int, folder: Path) -> None:
+        self.lab, self.launch, self.number, self.condition = place.lab, LAUNCHES[number], number, condition
         folder.mkdir()
-        self.site = Site(lab, folder, f"hangs-{number}")
-        self.shared = Path(lab.shared) / f"hangs-{number}"
-        self.shared.mkdir()
-        self.inside = f"{lab.shared_inside}/hangs-{number}"
+        self.site = Site(self.lab, folder, f"hangs-{condition}-{number}")
+        self.inside = f"{self.lab.shared_inside}/hangs-{condition}-{number}"
+        self.shared = self.site.own(self.inside)
+        self.parts = CONDITIONS[condition](place)
         self.rows: list[dict[str, Any]] = []
 
     def play(self) -> list[dict[str, Any]]:
         try:
             shutil.copy(HERE / "train.py", self.site.folder / "code" / "train.py")
-            (self.shared / "cases.json").write_text(json.dumps(self.launch.documents()), encoding="utf-8")
+            (self.shared / "launch.json").write_text(json.dumps(self.launch.document()), encoding="utf-8")
+            if "container" in self.parts:
+                self.parts["container"] = {**self.parts["container"], "mounts": [f"{self.inside}:{self.inside}"]}
             job = self.site.job(
-                [self.python, "train.py", self.inside],
-                resources={"nodes": self.launch.nodes, "time": "00:20:00", "exclusive": True},
+                ["python3", "train.py", self.inside],
+                resources={"nodes": self.launch.nodes, "time": "00:40:00", "exclusive": True},
                 launcher={"ranks_per_node": 4 // self.launch.nodes},
                 env={"OMP_NUM_THREADS": "1", "GLOO_SOCKET_IFNAME": "eth0"},
+                **self.parts,
             )
-            run_dir = self.site.launch(job)["run_dir"]
+            waiting = self.site.start(job, wait=True)
             for number, case in enumerate(self.launch.cases):
-                self._case(run_dir, number, case)
+                self._case(waiting, number, case)
         except Exception:
             # The other launches go on; what is missing of this one is counted.
             traceback.print_exc()
@@ -69,78 +73,75 @@ class Played:
             self.site.close()
         return self.rows
 
-    def _case(self, run_dir: str, number: int, case: Case) -> None:
-        self._wait(run_dir, f"begun.{number}")
-        names = self._nodes(run_dir)
+    def _case(self, waiting: Play, number: int, case: Case) -> None:
+        self._wait(waiting, f"slow.{number}" if case.kind == "slow" else f"begun.{number}")
+        (run,) = self.site.runs()
+        names = [str(name) for name in json.loads((run / "started.json").read_text(encoding="utf-8"))["nodes"]]
         node = self.launch.node_of(case.ranks[0], names)
+        known = len(waiting.output.splitlines())
+        began = time.monotonic()
         if case.kind == "link":
             self.lab.faults.slow(node, "eth0", "8kbit")
-            (self.shared / f"go.{number}").touch()
         elif case.kind == "gone":
             self.lab.faults.link_down(node, "eth0")
             self.lab.faults.power_off(node)
+        if case.kind in ("link", "gone"):
             (self.shared / f"go.{number}").touch()
-        time.sleep(SETTLING)
-        verdict: dict[str, Any] = {}
-        lines: list[str] = []
-        for _look in range(LOOKS):
-            document, lines = self._look(run_dir)
-            slow = (document.get("facts") or document).get("slow") or {}
-            if case.kind == "slow" and slow:
-                verdict = slow.get("straggler") or {"message": slow["message"]}
-                break
-            if document.get("stall"):
-                verdict = (document.get("facts") or document).get("standstill") or {}
-                break
-            time.sleep(AGAIN)
+        told: list[str] = []
+        limit = NAMING_SLOW if case.kind == "slow" else NAMING
+        while not told and time.monotonic() - began < limit and waiting.process.poll() is None:
+            time.sleep(0.5)
+            lines = waiting.output.splitlines()[known:]
+            told = [line.strip() for line in lines if _RANK.search(line) or (case.kind == "link" and node in line)]
+        seconds = round(time.monotonic() - began)
         if case.kind == "link":
             self.lab.faults.unslow(node, "eth0")
         (self.shared / f"release.{number}").touch()
-        message = str(verdict.get("message", ""))
-        ranks = tuple(row["rank"] for row in verdict.get("ranks") or [])
-        right = verdict.get("kind") == KINDS[case.kind][1] and (
-            node in message if case.kind == "link" else sorted(ranks) == sorted(case.ranks)
-        )
+        message = told[0] if told else ""
+        named = named_in(message)
         row = {
-            "kind": case.kind, "ranks": case.ranks, "node": node, "verdict": verdict.get("kind", "none"),
-            "named": ranks, "message": message, "right": right, "lines": len(lines), "launch": self.number,
-            "screen": lines,
+            "condition": self.condition, "how": self.launch.how, "kind": case.kind, "factor": case.factor,
+            "ranks": case.ranks, "node": node, "named": sorted(named), "message": message, "seconds": seconds,
+            "right": right(case, node, message), "launch": self.number,
         }  # fmt: skip
         self.rows.append(row)
         print(
-            f"[hangs] {self.number}.{number} {case.kind} {case.ranks} {node}: {'right' if right else 'WRONG'}: "
-            f"{row['verdict']} {message}",
+            f"[hangs] {self.condition} {self.number}.{number} {self.launch.how} {case.kind} {case.ranks} {node}: "
+            f"{'right' if row['right'] else 'WRONG'} after {seconds} s: {message}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
 
-    def _wait(self, run_dir: str, name: str) -> None:
+    def _wait(self, waiting: Play, name: str) -> None:
         deadline = time.monotonic() + PATIENCE
         while not (self.shared / name).exists():
-            if time.monotonic() > deadline or (self.site.host_path(run_dir) / "outcome.json").exists():
-                logs = self.site.host_path(run_dir).glob("logs/**/*.log")
-                text = "\n".join(path.read_text(errors="replace")[-600:] for path in logs)
-                raise RuntimeError(f"launch {self.number}: {name} did not appear\n{text}")
+            if time.monotonic() > deadline or waiting.process.poll() is not None:
+                raise RuntimeError(
+                    f"{self.condition}, launch {self.number}: {name} did not appear\n{waiting.output[-3000:]}"
+                )
             time.sleep(0.2)
 
-    def _nodes(self, run_dir: str) -> list[str]:
-        nodes = json.loads((self.site.host_path(run_dir) / "started.json").read_text(encoding="utf-8"))["nodes"]
-        return [str(name) for name in nodes]
 
-    def _look(self, run_dir: str) -> tuple[dict[str, Any], list[str]]:
-        done = self.lab.head(
-            ["/usr/bin/python3", f"{self.lab.shared_inside}/hangs/look.py", run_dir], check=False,
-            env={"PYTHONPATH": f"{self.lab.shared_inside}/hangs"}, timeout=120,
-        )  # fmt: skip
-        if done.returncode:
-            raise RuntimeError(f"the diagnosis failed: {done.stderr[-1500:]}")
-        result = json.loads(done.stdout)
-        return result["diagnosis"], result["lines"]
+def named_in(message: str) -> dict[int, str]:
+    """Rank -> node of the ranks that a line of the wait blames. Of the others it gives the number only."""
+    return {int(rank): node for rank, node in _RANK.findall(message)}
 
 
-def environment_of(given: str) -> str:
-    """The python of an environment with torch: the one that was given, or one made for the benchmark."""
+def right(case: Case, node: str, message: str) -> bool:
+    """Whether a line of the wait names the ranks at fault and no others, their node, and their function."""
+    if case.kind == "link":
+        return node in message and "unsent data" in message
+    named = named_in(message)
+    if case.kind == "gone":
+        return sorted(named) == sorted(case.ranks)
+    if case.kind in ("mismatch", "batches") and "different" not in message:
+        return False
+    return sorted(named) == sorted(case.ranks) and node in named.values() and KINDS[case.kind][1] in message
+
+
+def environment_of(given: str) -> Path:
+    """A virtual environment with torch: the one that was given, or one made for the benchmark."""
     if given:
-        return str(Path(given).absolute() / "bin" / "python")
+        return Path(given).absolute()
     place = ROOT / ".cache" / "benchmarks" / "hangs"
     if not (place / "bin" / "python").exists():
         subprocess.run(["uv", "venv", "--python", "/usr/bin/python3", str(place)], check=True)
@@ -156,22 +157,26 @@ def environment_of(given: str) -> str:
         "numpy",
     ]
     subprocess.run(command, check=True)
-    return str(place / "bin" / "python")
+    return place
 
 
 def tables(rows: list[dict[str, Any]], planned: int) -> str:
-    counted: Counter[str] = Counter(row["kind"] for row in rows)
-    right: Counter[str] = Counter(row["kind"] for row in rows if row["right"])
-    most = {kind: max(row["lines"] for row in rows if row["kind"] == kind) for kind in counted}
-    summary = [[KINDS[kind][0], counted[kind], right[kind], most[kind]] for kind in KINDS if counted[kind]]
-    summary.append(["all", len(rows), sum(right.values()), max(most.values(), default=0)])
-    head = table.markdown(["what was provoked", "cases", "right", "most lines"], summary)
-    each = [
-        [KINDS[row["kind"]][0], ", ".join(map(str, row["ranks"])), row["node"], "right" if row["right"] else "wrong",
-         row["lines"], f"{row['verdict']}: {row['message']}"]
-        for row in rows
-    ]  # fmt: skip
-    body = table.markdown(["what was provoked", "ranks", "node", "verdict", "lines", "what it said"], each)
+    """Right of all, and the seconds until then, by what was provoked and by condition; then each case."""
+    conditions = [name for name in CONDITIONS if any(row["condition"] == name for row in rows)]
+
+    def cell(chosen: list[dict[str, Any]]) -> str | None:
+        good = [row["seconds"] for row in chosen if row["right"]]
+        return f"{len(good)} of {len(chosen)}" + (f" ({max(good)} s)" if good else "") if chosen else None
+
+    summary = [
+        [about, *(cell([r for r in rows if r["kind"] == kind and r["condition"] == name]) for name in conditions)]
+        for kind, (about, _function) in KINDS.items()
+        if any(row["kind"] == kind for row in rows)
+    ]
+    summary.append(["all", *(cell([row for row in rows if row["condition"] == name]) for name in conditions)])
+    head = table.markdown(["what was provoked", *conditions], summary)
+    names = ["condition", "how", "kind", "factor", "ranks", "node", "right", "seconds", "message"]
+    body = table.markdown(names, [[row[name] for name in names] for row in rows])
     return f"{len(rows)} of {planned} cases were played.\n\n{head}\n\n{body}\n"
 
 
@@ -192,28 +197,28 @@ def main_of_calm(given: str, together: int) -> int:
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run hangs", description=__doc__)
     parser.add_argument("--environment", default="", help="a virtual environment with torch; made with uv by default")
+    parser.add_argument("--conditions", default=",".join(CONDITIONS), help="where torch lies (all)")
     parser.add_argument("--launches", default="", help="numbers of the launches to play, from 0 (all)")
     parser.add_argument("--calm", default="", help="only calm runs: their numbers, from 0, such as 0-19")
     parser.add_argument("--together", type=int, default=3, help="launches at a time (3)")
     options = parser.parse_args()
     if options.calm:
         return main_of_calm(options.calm, options.together)
-    python = environment_of(options.environment)
-    chosen = [int(word) for word in options.launches.split(",") if word] or list(range(len(LAUNCHES)))
-    nodes = sum(LAUNCHES[number].nodes for number in chosen)
+    environment = environment_of(options.environment)
+    numbers = [int(word) for word in options.launches.split(",") if word] or list(range(len(LAUNCHES)))
+    chosen = [(name, number) for number in numbers for name in options.conditions.split(",")]
     began = time.monotonic()
     lab = lab_of(
-        "hangs", nodes=nodes, cpus=4, memory=8000, gpus=0, accounting="none", internet=False,
-        binds=[str(Path(python).parent.parent)],
+        "hangs", nodes=max(LAUNCHES[number].nodes for number in numbers) * options.together, cpus=4, memory=8000,
+        gpus=0, accounting="none", internet=False, binds=[str(environment)],
     )  # fmt: skip
     with booted(lab) as there, tempfile.TemporaryDirectory(prefix="rankzero-hangs-") as scratch:
-        place = Path(there.shared) / "hangs"
-        shutil.copytree(ROOT / "plugins", place / "ansible_collections" / "rankzero" / "slurm" / "plugins")
-        shutil.copy(HERE / "look.py", place / "look.py")
-        played = [Played(there, LAUNCHES[number], number, python, Path(scratch) / str(number)) for number in chosen]
+        place = Place(there, environment, Path(scratch))
+        # One after the other: what a condition is made of is made once.
+        played = [Played(place, name, number, Path(scratch) / f"{name}-{number}") for name, number in chosen]
         with ThreadPoolExecutor(options.together) as pool:
             rows = [row for part in pool.map(Played.play, played) for row in part]
-    planned = sum(len(LAUNCHES[number].cases) for number in chosen)
+    planned = sum(len(LAUNCHES[number].cases) for _name, number in chosen)
     text = tables(rows, planned) + f"\n{time.monotonic() - began:.0f} s, load at the end {os.getloadavg()[0]:.1f}.\n"
     results.save("hangs", text, {"date": datetime.date.today().isoformat(), "rows": rows})
     print(text)

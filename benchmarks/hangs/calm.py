@@ -68,6 +68,14 @@ RUNS = tuple(
         else (("none", "all", 0.0), ("stated", "first", 15.0))
     )
 )  # fmt: skip
+#: The same, silent for longer than a step may be away.
+RUNS += tuple(
+    Calm(seconds, 1, 200, evaluation, 350, checkpoint, times, by, lasts=300.0)
+    for seconds, evaluation, checkpoint, times, by in (
+        (0.2, 75.0, 2.0, "none", "all"), (0.2, 90.0, 2.0, "none", "first"), (0.3, 120.0, 2.0, "stated", "first"),
+        (0.3, 150.0, 2.0, "stamps", "all"), (0.2, 2.0, 90.0, "none", "first"),
+    )
+)  # fmt: skip
 
 
 def play(lab: LabCluster, numbers: Sequence[int], together: int, scratch: Path) -> list[dict[str, Any]]:

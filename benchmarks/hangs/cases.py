@@ -8,60 +8,74 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-#: Kind -> (what is provoked, the kind of verdict that is right).
+#: Kind -> (what is provoked, the function of train.py that a right verdict names; "" where it names something else).
 KINDS = {
-    "sleep": ("a sleep between two steps", "behind"),
-    "lock": ("a deadlock of two threads", "behind"),
-    "pipe": ("a read from a pipe that nobody writes to", "behind"),
-    "disk": ("a process in state D, as on a dead mount", "behind"),
-    "loop": ("a busy loop", "behind"),
-    "stop": ("a stopped process (SIGSTOP)", "behind"),
-    "loader": ("a DataLoader worker that hangs", "behind"),
-    "node": ("all ranks of a node compute for long", "behind"),
-    "mismatch": ("another collective", "mismatch"),
-    "batches": ("fewer batches, then a barrier", "mismatch"),
-    "link": ("a slow link of a node", "same"),
-    "gone": ("a node without power", "gone"),
-    "slow": ("a rank that makes each step late", "slow"),
+    "before": ("a rank that never comes to init_process_group", "before_all"),
+    "first": ("a first batch that blocks", "first_batch"),
+    "sleep": ("a sleep between two steps", "in_sleep"),
+    "lock": ("a deadlock of two threads", "in_lock"),
+    "pipe": ("a read from a pipe that nobody writes to", "in_pipe"),
+    "disk": ("a process in state D, as on a dead mount", ""),
+    "loop": ("a busy loop", "in_loop"),
+    "stop": ("a stopped process (SIGSTOP)", ""),
+    "loader": ("a DataLoader worker that hangs", "in_loader"),
+    "node": ("all ranks of a node compute for long", "in_loop"),
+    "mismatch": ("another collective", ""),
+    "batches": ("fewer batches, then a barrier", ""),
+    "link": ("a slow link of a node", ""),
+    "gone": ("a node without power", ""),
+    "slow": ("a rank that makes each step late", "late_data"),
+    "after": ("a rank that waits for its uploader after the last step", "after_all"),
 }
+#: How the ranks of a launch work together in a step.
+WAYS = ("direct", "ddp", "fsdp", "pipeline")
 
 
 @dataclass(frozen=True)
 class Case:
-    """`ranks`: those that are at fault."""
+    """`ranks`: those that are at fault; `factor`: how many times as long a step takes with a slow one."""
 
     kind: str
     ranks: tuple[int, ...]
+    factor: float = 1.0
 
 
 @dataclass(frozen=True)
 class Launch:
-    """A launch of four ranks on `nodes` nodes, rank after rank."""
+    """A launch of four ranks on `nodes` nodes, rank after rank. `times`: whether its lines give the time of a step."""
 
     nodes: int
+    how: str
+    times: bool
     cases: tuple[Case, ...]
 
     def node_of(self, rank: int, names: Sequence[str]) -> str:
         return names[rank * self.nodes // 4]
 
-    def documents(self) -> list[dict[str, object]]:
-        """The cases as the program reads them."""
-        return [asdict(case) for case in self.cases]
+    def document(self) -> dict[str, object]:
+        """The launch as the program reads it."""
+        return {"how": self.how, "times": self.times, "cases": [asdict(case) for case in self.cases]}
 
 
-def _launch(nodes: int, text: str) -> Launch:
-    """`text`: KIND and the digits of its ranks, for each case."""
-    words = [word.split(":") for word in text.split()]
-    return Launch(nodes, tuple(Case(kind, tuple(int(digit) for digit in ranks)) for kind, ranks in words))
+def _case(word: str) -> Case:
+    kind, ranks, factor = (*word.split(":"), "1")[:3]
+    return Case(kind, tuple(int(digit) for digit in ranks), float(factor))
 
 
-#: Only the last two of a launch may leave something behind: a group with a wrong collective, a node without power.
+def _launch(how: str, text: str, nodes: int = 2, *, times: bool = False) -> Launch:
+    """`text`: KIND and the digits of its ranks, and the factor of a slow one, for each case."""
+    return Launch(nodes, how, times, tuple(map(_case, text.split())))
+
+
+#: `before` and `first` are the first cases of a launch, `after`, a wrong collective and a node without power its last.
 LAUNCHES = (
-    _launch(2, "sleep:0 lock:1 pipe:2 disk:3 loop:0 stop:1 loader:2 mismatch:3 gone:23"),
-    _launch(2, "lock:3 pipe:0 disk:1 loop:2 stop:3 loader:0 node:23 batches:1 gone:23"),
-    _launch(2, "pipe:1 disk:2 loop:3 stop:0 loader:1 sleep:2 node:01 mismatch:2 gone:23"),
-    _launch(2, "disk:0 loop:1 stop:2 loader:3 sleep:1 lock:2 node:23 batches:3 gone:23"),
-    _launch(4, "loop:2 stop:3 sleep:3 lock:0 pipe:3 link:2 link:1 mismatch:0 gone:3"),
-    _launch(4, "stop:0 loader:3 sleep:1 disk:1 link:3 link:0 batches:2 gone:1"),
-    _launch(2, "slow:3 slow:0 slow:2"),
+    _launch("ddp", "before:1 first:2 sleep:3 loop:0 lock:1 batches:2"),
+    _launch("direct", "before:3 loader:2 pipe:0 stop:1 after:0", times=True),
+    _launch("fsdp", "first:3 lock:2 node:23 loop:1 sleep:0 after:2"),
+    _launch("pipeline", "first:1 pipe:3 sleep:1 loader:2 after:3", times=True),
+    _launch("ddp", "slow:2:1.5 slow:0:4"),
+    _launch("direct", "slow:3:1.5 slow:1:8", times=True),
+    _launch("direct", "disk:3 loop:2 mismatch:0 gone:23", times=True),
+    _launch("ddp", "after:1"),
+    _launch("direct", "sleep:3 link:2 link:1 batches:3 gone:3", nodes=4),
 )

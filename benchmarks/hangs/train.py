@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The program of the ranks: it trains, and stands still in the way of each case until the benchmark releases it.
 
-Usage: train.py FOLDER. FOLDER/cases.json: the cases, in order. A case begins with begun.N and ends with release.N.
+Usage: train.py FOLDER. FOLDER/launch.json: how the ranks work together, and the cases, in order. A case begins with
+begun.N and ends with release.N.
 """
 
 import contextlib
@@ -18,14 +19,18 @@ import time
 
 import torch
 import torch.distributed as dist
+from torch.distributed.fsdp import fully_shard
+from torch.nn.parallel import DistributedDataParallel
 from torch.utils.data import DataLoader, Dataset
 
 FOLDER = sys.argv[1]
-RANK = int(os.environ["RANK"])
-# Steps between two cases, and seconds until a group with a wrong collective gives up.
-BETWEEN, PATIENCE = 25, 40
-# Seconds that a late rank takes in addition for a step.
-LATE = 0.5
+RANK, WORLD = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+with open(os.path.join(FOLDER, "launch.json"), encoding="utf-8") as stream:
+    LAUNCH = json.load(stream)
+# Steps between two cases, seconds of one, and until a group with a wrong collective gives up.
+BETWEEN, SECONDS, PATIENCE = 25, 0.4, 400
+# Steps before a rank becomes slow: the wait has to know their usual time by then.
+USUAL = 300
 # Numbers in a tensor that a slow link cannot carry while the benchmark looks.
 LARGE = 1_000_000
 
@@ -42,6 +47,23 @@ def create(name):
 def wait_for(name):
     while not there(name):
         time.sleep(0.2)
+
+
+def before_all(number):
+    while not there(f"release.{number}"):
+        time.sleep(5)
+
+
+def first_batch(number):
+    while not there(f"release.{number}"):
+        time.sleep(5)
+
+
+def after_all(number):
+    """Waits for a thread that uploads, while the other ranks have ended."""
+    uploader = threading.Thread(target=wait_for, args=(f"release.{number}",))
+    uploader.start()
+    uploader.join()
 
 
 def in_sleep(number):
@@ -120,8 +142,8 @@ def in_loader(number):
 
 
 WAYS = {
-    "sleep": in_sleep, "lock": in_lock, "pipe": in_pipe, "disk": in_disk, "loop": in_loop, "stop": in_stop,
-    "loader": in_loader, "node": in_loop,
+    "first": first_batch, "sleep": in_sleep, "lock": in_lock, "pipe": in_pipe, "disk": in_disk, "loop": in_loop,
+    "stop": in_stop, "loader": in_loader, "node": in_loop,
 }  # fmt: skip
 
 
@@ -131,7 +153,7 @@ def between_ranks(case, number, group):
     with contextlib.suppress(RuntimeError):
         if case["kind"] == "mismatch":
             if culprit:
-                dist.all_gather([torch.ones(8) for _rank in range(dist.get_world_size())], torch.ones(8), group=group)
+                dist.all_gather([torch.ones(8) for _rank in range(WORLD)], torch.ones(8), group=group)
             else:
                 dist.all_reduce(torch.ones(8), group=group)
         elif case["kind"] == "batches":
@@ -143,48 +165,104 @@ def between_ranks(case, number, group):
             dist.all_reduce(torch.ones(LARGE), group=group)
 
 
-def step(number, late=0.0, over=False):
-    """One step; whether `over` on any rank. `late`: the seconds that this rank takes in addition."""
-    began = time.monotonic()
-    time.sleep(0.05 + late)
-    ended = torch.tensor([float(over)])
-    dist.all_reduce(ended)
-    print(f"step {number} loss 0.5 ({1000 * (time.monotonic() - began):.0f} ms)", flush=True)
-    return bool(ended.item())
+class Work:
+    """What the ranks do together in a step."""
+
+    def __init__(self):
+        self.model = torch.nn.Sequential(torch.nn.Linear(64, 64), torch.nn.Linear(64, 64))
+        if LAUNCH["how"] == "ddp":
+            self.model = DistributedDataParallel(self.model)
+        elif LAUNCH["how"] == "fsdp":
+            fully_shard(self.model)
+
+    def together(self):
+        if LAUNCH["how"] == "direct":
+            dist.all_reduce(torch.ones(64))
+        elif LAUNCH["how"] == "pipeline":
+            # Forward from the first rank to the last, and back.
+            batch = torch.ones(64)
+            for before, after in ((RANK - 1, RANK + 1), (RANK + 1, RANK - 1)):
+                if 0 <= before < WORLD:
+                    dist.recv(batch, before)
+                if 0 <= after < WORLD:
+                    dist.send(batch, after)
+        else:
+            self.model(torch.ones(8, 64)).square().mean().backward()
+
+
+def late_data(seconds):
+    time.sleep(seconds)
+
+
+class Steps:
+    """The steps of this rank, counted and printed by the first."""
+
+    def __init__(self):
+        self.work, self.count = Work(), 0
+
+    def step(self, late=0.0, over=False):
+        """One step; whether `over` on any rank. `late`: the seconds that this rank takes in addition."""
+        self.count += 1
+        began = time.monotonic()
+        time.sleep(SECONDS)
+        if late:
+            late_data(late)
+        self.work.together()
+        ended = torch.tensor([float(over)])
+        if LAUNCH["how"] != "pipeline":
+            dist.all_reduce(ended)
+        if RANK == 0:
+            took = f" ({1000 * (time.monotonic() - began):.0f} ms)" if LAUNCH["times"] else ""
+            print(f"step {self.count}/9000 loss 0.5{took}", flush=True)
+        return bool(ended.item())
+
+    def several(self, count):
+        for _step in range(count):
+            self.step()
+
+
+def play(case, number, steps):
+    """One case, from its beginning to its end."""
+    kind, culprit = case["kind"], RANK in case["ranks"]
+    own = kind in ("mismatch", "batches", "link")
+    group = dist.new_group(timeout=datetime.timedelta(seconds=PATIENCE)) if own else None
+    if case["ranks"][0] == RANK:
+        create(f"begun.{number}")
+    if own:
+        between_ranks(case, number, group)
+        wait_for(f"release.{number}")
+    elif kind == "slow":
+        steps.several(USUAL)
+        if case["ranks"][0] == RANK:
+            create(f"slow.{number}")
+        while not steps.step((case["factor"] - 1) * SECONDS if culprit else 0.0, there(f"release.{number}")):
+            pass
+    elif kind == "gone":
+        wait_for(f"go.{number}")
+    elif culprit:
+        WAYS[kind](number)
 
 
 def main():
     torch.set_num_threads(1)
-    dist.init_process_group("gloo")
-    with open(os.path.join(FOLDER, "cases.json"), encoding="utf-8") as stream:
-        cases = json.load(stream)
-    count = 0
-    for number, case in enumerate(cases):
-        for _step in range(BETWEEN):
-            count += 1
-            step(count)
-        own = case["kind"] not in WAYS and case["kind"] not in ("gone", "slow")
-        # Of a link, the time is limited by the benchmark.
-        patience = datetime.timedelta(seconds=600 if case["kind"] == "link" else PATIENCE)
-        group = dist.new_group(timeout=patience) if own else None
-        if case["ranks"][0] == RANK:
+    numbered = list(enumerate(LAUNCH["cases"]))
+    for number, case in numbered:
+        if case["kind"] == "before" and RANK in case["ranks"]:
             create(f"begun.{number}")
-        if own:
-            between_ranks(case, number, group)
-            wait_for(f"release.{number}")
-        elif case["kind"] == "slow":
-            count += 1
-            while not step(count, LATE if RANK in case["ranks"] else 0.0, there(f"release.{number}")):
-                count += 1
-        elif case["kind"] == "gone":
-            wait_for(f"go.{number}")
-        elif RANK in case["ranks"]:
-            WAYS[case["kind"]](number)
-    for _step in range(BETWEEN):
-        count += 1
-        step(count)
+            before_all(number)
+    dist.init_process_group("gloo")
+    steps = Steps()
+    for number, case in numbered:
+        if case["kind"] not in ("before", "after"):
+            play(case, number, steps)
+            steps.several(BETWEEN)
     if RANK == 0:
         create("done")
+    dist.destroy_process_group()
+    for number, case in numbered:
+        if case["kind"] == "after" and RANK in case["ranks"]:
+            create(f"begun.{number}")
+            after_all(number)
 
 
 main()

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC, WaitOptions
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN, shown
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
@@ -30,10 +30,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import P
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.checker import checker
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.wait_ends import ending, lost
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, why
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, at_work, why
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 
 if TYPE_CHECKING:
@@ -146,7 +146,7 @@ class ActionModule(Action):
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
             last = self._retried(lambda: self._record(settle, lately), screens[0].show_line)
         except ConnectionLost as error:
-            message = _lost(self._host, waits, str(error), None if options.many else self._task_vars)
+            message = lost(self._host, waits, str(error), None if options.many else self._task_vars)
             told = {"failed": True, "completed": False, "msg": message}
             return {**(_together(first, launches) if options.many else launches[0].result), **told}
         if last.get("failed"):
@@ -159,9 +159,9 @@ class ActionModule(Action):
             report = ends[index].report
             if isinstance(screen, Waiting):
                 goes_on = not report.completed and watch.hopeless is None
-                screen.end(None if goes_on else report.success, _ending(report, watch))
+                screen.end(None if goes_on else report.success, ending(report, watch))
             else:
-                screen.show_line(_ending(report, watch))
+                screen.show_line(ending(report, watch))
         if notices:
             notices.end(time.monotonic())
         return {**self._result(last, ends), **counts}
@@ -244,19 +244,28 @@ class ActionModule(Action):
             artifact=launch.artifact,
         )
 
-    def _explain(self, watch: Watch, screen: Progress | Waiting, event: Event) -> None:
-        """Say which rank holds up a job or makes it slow. A diagnosis that fails is left out: the wait goes on."""
+    def _look(self, watch: Watch, screen: Progress | Waiting, event: Event) -> bool:
+        """Look at the ranks, and say which of them holds up a job or makes it slow. A diagnosis that fails is left out:
+        the wait goes on. Whether the event is news: a job that evaluates or saves does not stand still.
+        """
         limits = {"stall_seconds": STALL_SECONDS / 2, "stall_factor": STALL_FACTOR / 2}
         arguments = {"run_dir": watch.run_dir, **limits, "x_paces": list(event.paces)}
         try:
             result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, self._task_vars, None)
         except (AnsibleError, OSError):
-            return
-        told = why(event, result.get("diagnosis"))
+            result = {}
+        diagnosis = result.get("diagnosis")
+        if event.kind != "slow" and at_work(diagnosis):
+            watch.pace.work(time.monotonic())
+            watch.stands = ""
+            return False
+        screen.events([event] if event.text else [])
+        told = why(event, diagnosis)
         if told:
             screen.show_line(printable(told, WHY_WIDTH), "yellow")
             if event.kind == "quiet":
                 watch.pace.blame(time.monotonic())
+        return True
 
     def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:
         if count == 1 and display.draws:
@@ -315,9 +324,10 @@ class ActionModule(Action):
                     raise RankzeroError(view.untrusted)
             now = time.monotonic()
             for index, event in waits.feed(seen, now):
-                screens[index].events([event] if event.text else [])
-                if event.kind in LOOKED_AT:
-                    self._explain(waits.watches[index], screens[index], event)
+                if event.kind not in LOOKED_AT:
+                    screens[index].events([event] if event.text else [])
+                elif not self._look(waits.watches[index], screens[index], event):
+                    continue
                 screens[index].job_id = waits.watches[index].job_id
                 if notices:
                     notices.see(waits.watches[index], event)
@@ -373,26 +383,3 @@ def _together(answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult
         "success": good == len(reports),
         "message": f"{message}{': ' if told else ''}{told}{more}",
     }
-
-
-def _ending(last: LaunchReport, watch: Watch) -> str:
-    if last.completed:
-        took = "" if last.wall_time is None else f" after {last.wall_time:.0f} s"
-        return f"{shown(last.standing, last.slurm_state)}{took}: {last.message}"
-    if watch.done and watch.hopeless is None:
-        sentences = {"started": "started", "artifact": "the artifact is valid", "pattern": "the line is there"}
-        return f"{sentences[watch.until]}; not waiting for its end"
-    return last.message
-
-
-def _lost(host: str, waits: Waits, reason: str, task_vars: dict[str, Any] | None) -> str:
-    """The message when the connection stays lost. `task_vars`: for the command that attaches to a single launch."""
-    jobs = waits.jobs()
-    which = f"Job {jobs[0]} is" if len(jobs) == 1 else f"Its {len(jobs)} jobs are"
-    by_hand = ""
-    if task_vars is not None:
-        by_hand = f", or with: {launch_command('attach', waits.watches[0].run_dir, task_vars)}"
-    return (
-        f"the connection to {host} was lost, and {reason}. {which} not affected. Attach again by running the same "
-        f"command{by_hand}"
-    )

@@ -22,6 +22,7 @@ SMALLEST = {
     "ends": ("--launches", "2", "--load", "0"),
     "environments": ("--rounds", "1", "--nodes", "1", "--ranks", "1", "--parts", "times"),
     "faults": ("--random", "--count", "2", "--labs", "bare"),
+    "hangs": ("--conditions", "path", "--launches", "7"),
     "history": ("--rounds", "1", "--sizes", "3,40"),
     "launch": ("--rounds", "1", "--artifact-rounds", "1"),
     "limits": ("--fraction", "0.0005", "--only", "files,followed"),

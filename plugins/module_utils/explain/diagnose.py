@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, regular
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import HANG, Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import links, standstill, stragglers
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.flight_recorder import Group
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import (
@@ -212,7 +212,7 @@ def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, ste
         return None
     culprit = _culprit(looks[-1], started, dumps)
     # At the start, one rank comes first, and the others may compute for long.
-    return None if steady and culprit is not None and culprit.kind == "alone" else culprit
+    return None if steady and culprit is not None and culprit.kind in ("alone", standstill.WORK) else culprit
 
 
 def _slowness(
@@ -237,7 +237,7 @@ def _culprit(
         [rank if rank.recent else dataclasses.replace(rank, recent=dumps.get(rank.rank, ())) for rank in ranks],
         started.get("world_size"),
         sorted(nodes - {str(document.get("node")) for document in stacks}),
-        standstill.slow_nodes(stacks),
+        links.slow_nodes(stacks),
     )
 
 
@@ -252,7 +252,7 @@ def _of_hang(run: RunDirectory, launch: LaunchReport, logs: _Logs) -> dict[str, 
     silence = find_silence(logs.ranks, started.get("time"), seen, STALL_SECONDS) if stacks else None
     stall = stall or silence
     culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt)) if stall is not None else None
-    if stall is None or culprit is None:
+    if stall is None or culprit is None or culprit.kind == standstill.WORK:
         return {}
     for log in logs.scanned.logs:
         log.events = [

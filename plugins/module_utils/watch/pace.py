@@ -32,13 +32,15 @@ class Pace:
     """Times are seconds of the caller's monotonic clock.
 
     `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end; `blamed`:
-    when the log had last grown as a look at the ranks showed which of them the others wait for.
+    when the log had last grown as a look at the ranks showed which of them the others wait for; `worked`: the same of a
+    look that showed an evaluation or a checkpoint.
     """
 
     heard: float | None = None
     stepped: float | None = None
     ends: float | None = None
     blamed: float | None = None
+    worked: float | None = None
     slowing: Slowing = field(default_factory=Slowing)
     _begun: float = 0.0
     _watched: float = 0.0
@@ -51,7 +53,7 @@ class Pace:
         """Start a new attempt, which is that old already, and forget the steps of the one before."""
         self._begun = now - age
         self.heard, self.stepped, self.ends, self._watched = now, None, None, now
-        self.blamed, self.slowing = None, Slowing(now)
+        self.blamed, self.worked, self.slowing = None, None, Slowing(now)
         self._first = self._last = None
         self._took.clear()
 
@@ -98,6 +100,8 @@ class Pace:
         if now - self._watched < WATCHED_SECONDS:
             return ""
         usual = self.usual
+        if self.worked == self._grew(now) and now - self._grew(now) < SILENT_SECONDS:
+            return ""
         if self.stepped is not None and usual is not None:
             age = now - self.stepped
             if age < max(STALL_SECONDS, STALL_FACTOR * usual):
@@ -144,6 +148,10 @@ class Pace:
         if slower is not None:
             return [Event("slow", "", paces=slower)]
         return [Event("quiet", "")] if self.silent(now) else []
+
+    def work(self, now: float) -> None:
+        """A look has shown that the ranks evaluate or save: the run stands still only if that takes long."""
+        self.worked = self._grew(now)
 
     def blame(self, now: float) -> None:
         """A look has shown which rank the others wait for: until the log grows, the run stands still."""

@@ -9,9 +9,23 @@ from collections.abc import Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import SILENT_SECONDS
 
 #: Events upon which the ranks are looked at.
 LOOKED_AT = ("stalled", "quiet", "slow")
+
+
+def at_work(diagnosis: object) -> bool:
+    """Whether the ranks of a job without a step evaluate or save, as far as a look can tell. A long time of it is said
+    all the same.
+    """
+    facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
+    if not isinstance(diagnosis, Mapping) or not isinstance(facts, Mapping):
+        return False
+    culprit, stall = facts.get("standstill"), diagnosis.get("stall")
+    age = stall.get("age") if isinstance(stall, Mapping) else None
+    young = isinstance(age, (int, float)) and age < SILENT_SECONDS
+    return young and isinstance(culprit, Mapping) and bool(culprit.get("at_work"))
 
 
 def why(event: Event, diagnosis: object) -> str:

@@ -1,12 +1,13 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Samples a node until a process ends: the node's first rank. Started by rank.sh, beside the rank.
+"""Samples a node until its ranks have ended. Started by rank.sh, beside the first of them.
 
     sampler.py PID     appends to <node>.host.csv, .gpu.csv and .pcie.txt in RUN_DIR/monitor/ATTEMPT, or on the
                        node's own disk (collector.py), and answers requests for the stacks (stacks.py)
 
-A sampler that outlived its rank would keep the allocation, and its bill. Standard library only; any Python 3 that a
+A rank may end long before another one of its node, which then is the one to look at. A sampler that outlived them all
+would keep the allocation, and its bill. Standard library only; any Python 3 that a
 node or an image may have.
 """
 
@@ -30,6 +31,8 @@ GPU_COLUMNS = "timestamp,index,power.draw,utilization.gpu,memory.used,temperatur
 # One sample of the throughput of PCIe, which --query-gpu does not know: date, time, GPU, MB/s received and sent.
 PCIE = ("dmon", "-s", "t", "-c", "1", "-o", "DT")
 ASK_SECONDS = 10
+# The other ranks of the node have started by then.
+STARTED_SECONDS = 5.0
 
 
 def cpu_time() -> tuple[int, int]:
@@ -99,6 +102,12 @@ def sample_pcie(path: str) -> bool:
     return append_answer(path, *PCIE) == 0
 
 
+def beside(rank: int, parent: int, mine: set[str]) -> dict[int, int]:
+    """Process -> birth of the ranks that the parent of `rank` started; what a rank leaves behind has another one."""
+    states = {number: state_of(number) for number in stacks.ranks(mine) if number != rank}
+    return {number: state[1] for number, state in states.items() if state is not None and state[0] == parent}
+
+
 def main() -> None:
     rank, environ = int(sys.argv[1]), os.environ
     every = {kind: int(environ.get("RANKZERO_MONITOR_" + kind.upper()) or 0) for kind in ("host", "gpu")}
@@ -123,12 +132,17 @@ def main() -> None:
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
     due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
+    alive, looked = {rank: state[1]}, False
     while due:
         time.sleep(1)
-        # A process with the same number that began at another moment is not the rank.
-        if (state_of(rank) or ("", ""))[1] != state[1]:
-            return
         now = time.monotonic()
+        # A process with the same number that began at another moment is not the rank.
+        alive = {number: birth for number, birth in alive.items() if (state_of(number) or ("", ""))[1] == birth}
+        if not looked and (not alive or now - start >= STARTED_SECONDS):
+            alive.update(beside(rank, state[0], request.mine))
+            looked = True
+        if not alive:
+            return
         for kind in [kind for kind in due if now >= due[kind]]:
             due[kind] = now + every[kind]
             if kind == "stacks":

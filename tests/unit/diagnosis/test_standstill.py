@@ -9,7 +9,7 @@ from collections.abc import Mapping
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import links, standstill
 
 TORCH = "/env/lib/python3.11/site-packages/torch/"
 POLL = 'Thread 0x00007f01 (most recent call first):\n  File "/usr/lib/python3.11/threading.py", line 320 in wait\n\n'
@@ -230,32 +230,32 @@ def test_the_node_whose_connections_are_full_is_suspected() -> None:
         {"node": "node03", "network": "no", "addresses": ["10.0.0.3", 7]},
         {"node": "node04", "addresses": "no"},
     ]
-    suspects = standstill.slow_nodes(own)
+    suspects = links.slow_nodes(own)
     assert suspects == ["node03"]
-    assert standstill.slow_nodes(own[:1]) == []
-    assert standstill.slow_nodes(own[:2]) == ["10.0.0.3"], "a node that did not answer has no name"
+    assert links.slow_nodes(own[:1]) == []
+    assert links.slow_nodes(own[:2]) == ["10.0.0.3"], "a node that did not answer has no name"
     shared: list[dict[str, object]] = [{"network": [{"from": "192.168.0.1", "to": "192.168.0.1"}]}]
-    assert standstill.slow_nodes(shared) == ["192.168.0.1"]
+    assert links.slow_nodes(shared) == ["192.168.0.1"]
     for document in own[:2]:
         shared.append({**document, "network": []})
-    assert standstill.slow_nodes(shared) == ["192.168.0.1"], "an address of two nodes names none of them"
+    assert links.slow_nodes(shared) == ["192.168.0.1"], "an address of two nodes names none of them"
     verdict = standstill.verdict(standstill.states_of(nodes(collective(), collective())), network=suspects)
     assert verdict is not None and verdict.kind == "same" and "suspect node03" in verdict.message
 
 
 def test_two_slow_links_are_both_suspected() -> None:
-    links = [("node01", "node02", 5), ("node03", "node04", 5), ("node05", "node06", 1)]
+    slow = [("node01", "node02", 5), ("node03", "node04", 5), ("node05", "node06", 1)]
     documents: list[dict[str, object]] = [
-        {"node": here, "network": [{"from": here, "to": there}] * count} for here, there, count in links
+        {"node": here, "network": [{"from": here, "to": there}] * count} for here, there, count in slow
     ]
     documents += [{"node": f"node{number:02}"} for number in (2, 4, 6, 7, 8)]
-    assert standstill.slow_nodes(documents) == ["node01", "node02", "node03", "node04"]
-    assert standstill.slow_nodes(documents[:1] + documents[3:]) == ["node01", "node02"], "the two ends of one"
+    assert links.slow_nodes(documents) == ["node01", "node02", "node03", "node04"]
+    assert links.slow_nodes(documents[:1] + documents[3:]) == ["node01", "node02"], "the two ends of one"
     everywhere: list[dict[str, object]] = [
         {"node": f"node{here}", "network": [{"from": f"node{here}", "to": f"node{here % 4 + 1}"}]}
         for here in (1, 2, 3, 4)
     ]
-    assert standstill.slow_nodes(everywhere) == [], "as many as do not stand out"
+    assert links.slow_nodes(everywhere) == [], "as many as do not stand out"
 
 
 def inner(file: str, name: str) -> str:

@@ -53,6 +53,22 @@ def test_one_sampler_a_node_ends_with_its_rank(site: Site, end: str) -> None:
     wait_until_gone(job)
 
 
+@pytest.mark.parametrize("seconds", [0, 7])
+def test_a_node_is_sampled_until_its_last_rank_has_ended(site: Site, seconds: int) -> None:
+    """The first rank has ended, so long after its sampler began; the other one sees three more samples."""
+    count = 'cat "$RANKZERO_RUN_DIR"/monitor/0/*.host.csv 2> /dev/null | wc -l'
+    line = (
+        f'[ "$LOCAL_RANK" = 1 ] || {{ until [ $({count}) -ge 1 ]; do sleep 0.1; done; sleep {seconds}\n'
+        "echo $$ > first; exit 0; }\n"
+        "until [ -s first ] && ! kill -0 $(cat first) 2> /dev/null; do sleep 0.1; done\n"
+        f"before=$({count})\n"
+        f"for _ in $(seq 150); do sleep 0.1; [ $({count}) -lt $((before + 3)) ] || exit 0; done; exit 9"
+    )
+    job = site.job({"shell": line, "launcher": {"ranks_per_node": 2}, "monitor": {"host": 1}})
+    assert job.finish(SLURMD_NODENAME="node01") == 0, job.log()
+    wait_until_gone(job)
+
+
 def test_a_sampler_outlives_the_signal_that_its_rank_survives(site: Site) -> None:
     """TERM goes to every process of the step; the time until the ranks have saved themselves is sampled too."""
     line = "trap 'told=1' TERM; touch begun.0; until [ -n \"${told:-}\" ]; do sleep 0.1; done; " + until_sampled(

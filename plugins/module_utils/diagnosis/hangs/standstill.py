@@ -27,6 +27,8 @@ PATH = 1000
 SWAPPING, SWAPPED_KB = 50, 10_000
 # From this part of a CPU on, a process computes.
 BUSY, COMPUTES = 0.5, "computes"
+# No rank waits for another.
+WORK = "work"
 # The states of a process that has ended.
 ENDED = ("Z", "X")
 _THREAD = re.compile(r"^(Current thread|Thread) .*$", re.MULTILINE)
@@ -45,6 +47,10 @@ _OPERATION = re.compile(
 # In the backward pass of DistributedDataParallel and FSDP, gradients are reduced below this function.
 _BACKWARD = ("torch/autograd/graph.py", "_engine_run_backward")
 _IMPORT = "<frozen importlib"
+# The functions of a program that evaluate or save, by a word of their name: the others may wait for these for long.
+_EVALUATES = re.compile(
+    r"(?:\A|_)(?:eval|evaluat\w*|val|valid|validat\w*|test|predict\w*|generat\w*|save\w*|checkpoint\w*|ckpt)(?:_|\Z)"
+)
 _LIBRARY = re.compile(r"/(?:site|dist)-packages/|/lib/python3[^/]*/|^<")
 
 
@@ -117,6 +123,12 @@ class RankState:
         return printable(f"{file}:{frame.line}, in {frame.name}", 3 * WIDTH)
 
     @property
+    def evaluates(self) -> bool:
+        """Whether it evaluates or saves, by the names of its functions, and is neither stopped nor blocked."""
+        own = [frame.name.lower() for frame in self.frames if not _LIBRARY.search(frame.file)]
+        return self.state not in ("T", "t", "D") and any(map(_EVALUATES.search, own))
+
+    @property
     def imports(self) -> tuple[Frame, ...]:
         """Its stack, if it imports a module."""
         return self.frames if any(frame.file.startswith(_IMPORT) for frame in self.frames) else ()
@@ -139,14 +151,19 @@ class RankState:
 
 @dataclass(frozen=True)
 class Verdict:
-    """`kind`: behind, gone, mismatch, alone, same, or slow (stragglers.py).
+    """`kind`: behind, gone, mismatch, alone, same, work, or slow (stragglers.py).
 
-    `ranks`: those that hold the others up; empty if all wait in the same place.
+    `ranks`: those that hold the others up; empty if all wait in the same place, or if none waits for another (work).
     """
 
     kind: str
     ranks: tuple[RankState, ...]
     message: str
+
+    @property
+    def at_work(self) -> bool:
+        """Whether this may be an evaluation or a checkpoint: no rank waits for another, or for one that does so."""
+        return self.kind == WORK or (self.kind == "behind" and all(rank.evaluates for rank in self.ranks))
 
     @property
     def remedy(self) -> str:
@@ -157,6 +174,8 @@ class Verdict:
         if self.kind == "slow":
             again = f" `resources.exclude: [{nodes}]` shows whether it is the node." if nodes else ""
             return f"Look at that line and at the load, memory and clock of its node.{again}"
+        if self.kind == WORK:
+            return "Look at that line: an evaluation or a checkpoint may take long."
         if self.kind == "same":
             return "Measure the network between the nodes: playbook `rankzero.slurm.fabric`."
         again = f" If it happens again on {nodes}: `resources.exclude: [{nodes}]`." if nodes else ""
@@ -174,7 +193,13 @@ class Verdict:
             }
             for rank in self.ranks
         ]
-        return {"kind": self.kind, "ranks": rows, "message": self.message, "remedy": self.remedy}
+        return {
+            "kind": self.kind,
+            "ranks": rows,
+            "message": self.message,
+            "remedy": self.remedy,
+            "at_work": self.at_work,
+        }
 
 
 def main_thread(text: str) -> tuple[Frame, ...]:
@@ -259,7 +284,7 @@ def verdict(
     """Which ranks the others wait for; None where too few ranks are known to wait in an operation.
 
     `world`: the number of ranks of the job; `silent`: nodes that did not answer; `network`: the nodes in whose
-    connections data waits (slow_nodes).
+    connections data waits (links.py).
     """
     stopped = [rank for rank in states if rank.state in ("T", "t")]
     waiting = [rank for rank in states if rank.operation and rank not in stopped]
@@ -282,6 +307,11 @@ def verdict(
         place = Counter(rank.place for rank in others).most_common(1)[0][0]
         compute = f"{_counted(others)} {'compute' if len(others) > 1 else COMPUTES}"
         return Verdict("alone", tuple(waiting), f"{_named(waiting, alone=True)}; {compute} ({place})")
+    known = len(others) == len(states) and all(rank.state != "D" for rank in states)
+    if not waiting and not missing and world and known:
+        (activity, place), count = Counter((rank.activity, rank.place) for rank in others).most_common(1)[0]
+        text = f"no rank waits for another: {count} of {len(others)}: {activity} ({place})"
+        return Verdict(WORK, (), text)
     if len(waiting) < 2 or len(waiting) < len(states):
         return None
     parted = parting({rank.rank: rank.recent for rank in waiting if rank.recent})
@@ -323,37 +353,6 @@ def _apart(parted: Parting, states: Sequence[RankState]) -> str:
 def _called(group: Group) -> str:
     words = f"{group.operation} #{group.sequence} {group.shape}".rstrip()
     return words + (f" ({group.place})" if group.place else "")
-
-
-def slow_nodes(documents: Sequence[Mapping[str, object]]) -> list[str]:
-    """The nodes in most of whose connections data waits; several where two links are slow, or both ends of one.
-
-    Empty where as many nodes stand out as do not. A node names its addresses.
-    """
-    ends: Counter[str] = Counter()
-    addresses = _addresses(documents)
-    for document in documents:
-        rows = document.get("network")
-        for row in rows if isinstance(rows, list) else []:
-            if isinstance(row, dict):
-                named = {str(row.get(end))[:WIDTH] for end in ("from", "to")}
-                ends.update({addresses.get(name, name) for name in named})
-    most = max(ends.values(), default=0)
-    top = sorted(node for node, count in ends.items() if count == most)
-    known = {str(document.get("node", "")) for document in documents} | set(ends)
-    if not top or len(top) > min(NAMED, max(1, len(known) // 2)):
-        return []
-    return [printable(node, WIDTH) for node in top]
-
-
-def _addresses(documents: Sequence[Mapping[str, object]]) -> dict[str, str]:
-    """Address -> node. An address that several nodes give (127.0.0.1) belongs to none."""
-    owners: dict[str, set[str]] = {}
-    for document in documents:
-        rows = document.get("addresses")
-        for address in rows if isinstance(rows, list) else []:
-            owners.setdefault(str(address)[:WIDTH], set()).add(str(document.get("node", "")))
-    return {address: min(nodes) for address, nodes in owners.items() if len(nodes) == 1}
 
 
 def _named(states: Sequence[RankState], *, alone: bool = False) -> str:

@@ -9,11 +9,11 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.links import slow_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs.standstill import (
     NAMED,
     RankState,
     Verdict,
-    slow_nodes,
     states_of,
 )
 
