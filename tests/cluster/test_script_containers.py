@@ -11,8 +11,9 @@ from __future__ import annotations
 import json
 import shlex
 import shutil
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 from rankzero.sbatch.calls import differences
@@ -43,7 +44,7 @@ class InImage:
     """A folder of a user's on the cluster, once for sbatch and once for a launch, and the stand-in for pyxis.
 
     fill: makes such a folder. image: the file of the image below it, whose PATH is `path` after the folder of the
-    tools. folder: where the script works and notes its calls.
+    tools. inside: what the image sets besides. folder: where the script works and notes its calls.
     """
 
     def __init__(
@@ -54,6 +55,7 @@ class InImage:
         image: str,
         path: str = "/usr/bin:/bin",
         folder: str = "",
+        inside: Mapping[str, str] = MappingProxyType({}),
     ) -> None:
         self.site = site
         self.tools, self.by_hand, self.launched = (
@@ -63,7 +65,7 @@ class InImage:
         command(site.host_path(self.tools), "sbatch", PYXIS_SBATCH)
         for place in (self.by_hand, self.launched):
             fill(site.host_path(place))
-            squashfs(site.host_path(place) / image, {"PATH": f"{self.tools}:{path}", "INSIDE": "torch"})
+            squashfs(site.host_path(place) / image, {"PATH": f"{self.tools}:{path}", "INSIDE": "torch", **inside})
         site.user.give(*(site.host_path(place) for place in (self.tools, self.by_hand, self.launched)))
         self.folder = folder
 
