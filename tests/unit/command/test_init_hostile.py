@@ -106,6 +106,13 @@ def test_no_script_takes_for_ever(folder: Path, body: str, ended: str) -> None:
     assert code < 0 and why == ended
 
 
+def test_a_variable_that_doubles_takes_bounded_memory(folder: Path) -> None:
+    """A gigabyte is four times what a script and each of its children may have."""
+    body = "a=$(printf %01024d 0)\nfor i in {1..20}; do a=$a$a; done\nsrun ${#a}"
+    _code, _ended, calls = record(folder, body, seconds=60)
+    assert calls == []
+
+
 def test_a_script_that_waits_is_ended(folder: Path) -> None:
     code, _ended, calls = record(folder, "srun a\nwhile [ ! -f result ]; do sleep 60; done\nsrun b", seconds=60)
     assert code == -9
