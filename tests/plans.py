@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 
 
 def plan(
@@ -25,6 +26,7 @@ def plan(
     state_root: str,
     store_root: str,
     environment_key: str | None = None,
+    of_roles: Mapping[Environment, str] | None = None,
     packages_key: str | None = None,
     adopted_key: str | None = None,
     adopted: Mapping[str, Standing] | None = None,
@@ -41,6 +43,7 @@ def plan(
         code=code_key,
         runtime=runtime_key,
         environment=environment_key,
+        of_roles=of_roles or {},
         packages=packages_key,
         adopted={**there, **(adopted or {})},
         image=image_key,

@@ -79,12 +79,13 @@ class _Answer:
 
 class ActionModule(LaunchAction):
     def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = self.given("job", "cluster", "overrides", "open", "missing")
+        given = self.given("job", "cluster", "overrides", "role", "open", "missing")
         try:
             wanted = bool(BOOLEAN.parse(given.open or False))
         except Invalid as error:
             raise RankzeroError(f"open: {error}") from None
-        job = self.job_of(given)
+        launch = self.job_of(given)
+        job, role = launch.of_role(given.role), given.role or next(iter(launch.spec.roles), "")
         prepared = self.prepared(job, "never")
         plan = prepared.plan
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
@@ -92,12 +93,13 @@ class ActionModule(LaunchAction):
         request = {
             "folder": folder_of(plan),
             "files": {
-                SCRIPT: render_shell(plan, templates),
+                SCRIPT: render_shell(plan, templates, role),
                 **{name: prepared.runtime[name] for name in programs(plan)},
             },
             "refs": [ref.record() for ref in plan.refs],
             "stores": asdict(prepared.request.stores),
             "inside_job": asked and asdict(asked),
+            "role": role,
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         asked_of = {"job": given.job, "x_request": request}
@@ -108,6 +110,8 @@ class ActionModule(LaunchAction):
         shell_session = session(plan, laid_out.nodes)
         needed = self.producers(list(laid_out.missing), prepared, job)
         remarks = notes(plan)
+        if role:
+            remarks.insert(0, f"the shell is of role {role}")
         if not job.settings.store_shared:
             remarks.append("not on the nodes: code and environment, which only a job copies there (store_shared)")
         result.update(described(shell_session), notes=remarks, **vars(needed))

@@ -31,6 +31,11 @@ attributes:
   diff_mode:
     support: none
 options:
+  role:
+    description:
+      - Of a job with C(roles), the one whose program the shell is for. Default is the role that decides.
+      - Where C(launcher.inside_job) is the launch's own job, the shell opens on a node of the role.
+    type: str
   open:
     description:
       - Open the shell. Requires a terminal and a local or SSH connection; over SSH it runs the user's own C(ssh -t).
@@ -53,6 +58,14 @@ EXAMPLES = r"""
 - name: Open a shell inside an allocation that is there already
   rankzero.slurm.job_shell:
     job: jobs/gpt.yml
+    overrides:
+      inside_job: "1234"
+    open: true
+
+- name: Open a shell where the servers of a running launch are
+  rankzero.slurm.job_shell:
+    job: jobs/grpo.yml
+    role: rollout
     overrides:
       inside_job: "1234"
     open: true

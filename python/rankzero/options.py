@@ -144,6 +144,7 @@ def _explain(parser: Parser) -> None:
 
 def _shell(parser: Parser) -> None:
     _job(parser)
+    parser.add_argument("--role", metavar="NAME", help="the role whose program it is for (default: the deciding one)")
     parser.add_argument("--show", action="store_true", help="only show the commands to type")
 
 

@@ -155,7 +155,8 @@ def _plan(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 
 def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
-    return "shell", {**_job(given), **_flag("run", not given.show)}
+    role = {"role": given.role} if given.role else {}
+    return "shell", {**_job(given), **role, **_flag("run", not given.show)}
 
 
 def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:

@@ -6,11 +6,13 @@
 from __future__ import annotations
 
 import json
+import os
 from typing import Any
 
 import pytest
 
 from tests.cluster.launching import Site, log_of, nothing_left, read_json
+from tests.unit.pyenv.conftest import make_wheel
 
 #: What a process finds, written as seen-ROLE.json; the deciding one waits for no one and writes its result.
 LOOK = """
@@ -130,6 +132,44 @@ def test_each_role_has_the_environment_the_secrets_and_the_data_that_it_asks_for
         }
     assert "secrets HUB; data prompts" in played.output and f"the environment {servers}" in played.output
     nothing_left(look, launch)
+
+
+def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
+    """Both environments are built by the one call, and neither role finds what is only the other's."""
+    wheels = look.folder / "wheels"
+    for name, version in (("alpha", "1.0"), ("alpha", "2.0"), ("beta", "1.0")):
+        make_wheel(wheels, name, version, {f"{name}.py": f"VERSION = {version!r}\n"})
+    for name, wanted in (("serving", ["alpha==1.0", "beta"]), ("training", ["alpha==2.0"])):
+        (look.folder / name).mkdir()
+        text = f'[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = {wanted}\n'
+        (look.folder / name / "pyproject.toml").write_text(text, encoding="utf-8")
+    program = (
+        "import importlib.util as found, json, os, alpha; "
+        "seen = [os.environ['VIRTUAL_ENV'], alpha.VERSION, bool(found.find_spec('beta'))]; "
+        "name = 'result' if os.environ['RANKZERO_ROLE'] == 'trainer' else 'served'; "
+        "open(name + '.part', 'w').write(json.dumps({'seen': seen})); os.rename(name + '.part', name + '.json')"
+    )
+    (look.folder / "code" / "packages.py").write_text(program, encoding="utf-8")
+    own = {name: {"mode": "venv", "project": str(look.folder / name)} for name in ("serving", "training")}
+    roles = {
+        "server": {
+            "command": ["packages.py"],
+            "environment": own["serving"],
+            "ready": {"file": "served.json"},
+            "on_exit": "done",
+        },
+        "trainer": {"command": ["packages.py"], "after_ready": ["server"]},
+    }
+    made = look.job([], roles=roles, artifact={"path": "result.json"}, environment=own["training"])
+    del made["command"]
+    sources = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
+    played = look.play(made, env=sources, launch_cluster={**look.cluster, "build_on_controller": True}, wait=True)
+    assert played.rc == 0, played.output
+    run = look.run_dir(played.launch())
+    trainer, server = (read_json(run / "work" / f"{name}.json")["seen"] for name in ("result", "served"))
+    assert (trainer[1:], server[1:]) == (["2.0", False], ["1.0", True]) and trainer[0] != server[0]
+    again = look.play(made, env=sources, launch_cluster={**look.cluster, "build_on_controller": True}, wait=True)
+    assert again.rc == 0 and not again.launch()["changed"], again.output
 
 
 def test_a_role_whose_environment_is_not_there_is_refused_before_anything_is_submitted(look: Site) -> None:

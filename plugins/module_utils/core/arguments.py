@@ -200,7 +200,13 @@ JOB_SWEEP: Options = {
     "x_runtime": {"type": "dict"},
     "x_secrets_file": {"type": "path", "no_log": False},
 }
-JOB_SHELL: Options = {**JOB_ARGUMENTS, **MISSING, "open": {"type": "bool", "default": False}, **REQUEST}
+JOB_SHELL: Options = {
+    **JOB_ARGUMENTS,
+    **MISSING,
+    "role": {"type": "str"},
+    "open": {"type": "bool", "default": False},
+    **REQUEST,
+}
 JOB_SCRIPT: Options = {
     **JOB_ARGUMENTS,
     "generation": {"type": "int", "default": 1},

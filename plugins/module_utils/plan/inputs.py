@@ -29,6 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import digest_of, starter
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_formats import OwnFormat
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 
 
 def mounted(refs: Iterable[Ref]) -> list[str]:
@@ -62,14 +63,15 @@ class Standing:
 class Inputs:
     """Digests that are known before anything is built, and the launches that this one follows.
 
-    `environment`: digest of an environment to be built. `packages`: of the packages from which each node builds its own
-    environment. `adopted`: what is at each `environment.path`. `image`: digest of an image to be built. `commit`: the
-    git commit of the code, for trackers only.
+    `environment`: digest of an environment to be built. `of_roles`: of those that roles have instead. `packages`: of
+    the packages from which each node builds its own environment. `adopted`: what is at each `environment.path`.
+    `image`: digest of an image to be built. `commit`: the git commit of the code, for trackers only.
     """
 
     code: str
     runtime: str
     environment: str | None = None
+    of_roles: Mapping[Environment, str] = field(default_factory=dict)
     packages: str | None = None
     adopted: Mapping[str, Standing] = field(default_factory=dict)
     image: str | None = None
@@ -95,8 +97,9 @@ class Inputs:
 
     def _of_program(self, spec: LaunchSpec) -> dict[str, str]:
         standing = self.adopted.get(spec.environment.path or "")
+        environment = standing.key if standing else self.of_roles.get(spec.environment)
         return {
-            **({ENVIRONMENT.keyed: standing.key} if standing else {}),
+            **({ENVIRONMENT.keyed: environment} if environment else {}),
             **{f"data.{name}": dataset.key for name, dataset in spec.data.items()},
         }
 
@@ -133,12 +136,17 @@ class Site:
         """Return the refs of the inputs that are in the store once they are built."""
         sealed = spec.environment.mode == "sealed"
         file = built_file(spec.container.runtime, self.settings.containers) if inputs.image else ""
+        folder = f"{self.store_root}/{ENVIRONMENT.folder}"
+        of_roles = [Ref(ENVIRONMENT.name, key, f"{folder}/{key}") for key in dict.fromkeys(inputs.of_roles.values())]
+        return (*self._refs(inputs, spec, file, sealed), *of_roles)
+
+    def _refs(self, inputs: Inputs, spec: LaunchSpec, image: str, sealed: bool) -> tuple[Ref, ...]:
         return tuple(
             Ref(
                 kind.name,
                 key,
                 f"{self.store_root}/{kind.folder}/{key}",
-                "" if kind.mounted else file,
+                "" if kind.mounted else image,
                 digest_token(key) if kind.compared == LISTED or (kind.compared == PACKED and sealed) else "",
             )
             for kind in STORED

@@ -126,7 +126,8 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
     token = generation_token(key)
     runs_dir = f"{site.state_root}/runs/{spec.name}/{short_key(key)}"
     runtime_dir = f"{site.state_root}/runtime/{inputs.runtime}"
-    environments = Environments(spec, merged, site, inputs, _path(refs, ENVIRONMENT))
+    built = {ref.key: ref.path for ref in refs if ref.kind == ENVIRONMENT.name}
+    environments = Environments(spec, merged, site, inputs, built)
     trackers = chosen(spec.trackers, site.settings.trackers)
     of_all = _named(refs)
     of_all += tracker_variables(spec, merged, trackers, _tracked(spec, key, token, runs_dir, inputs.commit))

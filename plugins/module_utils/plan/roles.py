@@ -36,8 +36,8 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_-]*)\.(" + "|".join(TOLD) + r")\}")
 @dataclass(frozen=True)
 class RoleStep:
     """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
-    `unset` the names of the launch's that this one does not have, and `container` is what it runs in. `python` and
-    `environment`: its Python, and the folder of its environment, as a plan has them.
+    `unset` the names of the launch's that this one does not have, and `container` is what it runs in. `python`,
+    `environment` and `built`: its Python, the folder of its environment, and the key of that if it is built.
     """
 
     name: str
@@ -50,6 +50,7 @@ class RoleStep:
     container: Entry | None
     python: str
     environment: str
+    built: str | None
 
     def record(self) -> JsonObject:
         """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
@@ -82,12 +83,12 @@ def steps(
         own = {variable.name: variable for variable in environments.variables(program)}
         inside, python = container(program), environments.python(program)
         own_context = dataclasses.replace(context, spec=program, topology=shape, container=inside)
+        given, shared = _of_policy(role, options(own_context)), [role.name] not in groups
         made.append(
             RoleStep(
                 role.name,
                 shape,
-                _of_policy(role, options(own_context))
-                + (_beside(role, job_gpus(launch)) if [role.name] not in groups else ()),
+                _beside(role, given, job_gpus(launch)) if shared else given,
                 argv(program, python),
                 tuple(_exports(role, launch, shape, first_rank, inside)),
                 tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
@@ -98,6 +99,7 @@ def steps(
                 inside,
                 python,
                 environments.folder(program),
+                environments.key(program),
             )
         )
         first_rank += shape.world_size
@@ -111,11 +113,15 @@ def _of_policy(role: Role, given: Options) -> Options:
     return tuple((name, value if name in own else ends.get(name, value)) for name, value in given)
 
 
-def _beside(role: Role, gpus_of_job: int) -> Options:
-    """Return the options by which a step leaves the rest of its nodes to the others."""
+def _beside(role: Role, given: Options, gpus_of_job: int) -> Options:
+    """Return the options of a step that leaves the rest of its nodes to the others. Steps that overlap, as those inside
+    a running job do as a rule, would get the same CPUs and GPUs.
+    """
+    given = tuple((name, value) for name, value in given if name != "overlap")
     own = role.spec.resources.gpus_per_node
-    gpus: Options = ((("gpus-per-node", str(own)) if own else ("gres", "none")),) if gpus_of_job else ()
-    return (("exact", True), ("mem", "0"), *gpus)
+    named = not gpus_of_job or "gres" in dict(given)
+    gpus: Options = () if named else ((("gpus-per-node", str(own)) if own else ("gres", "none")),)
+    return (*given, ("exact", True), ("mem", "0"), *gpus)
 
 
 def _exports(

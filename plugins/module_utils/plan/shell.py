@@ -78,9 +78,9 @@ def container_of(plan: Plan) -> Entry | None:
     )
 
 
-def values_of(plan: Plan) -> list[tuple[str, str]]:
-    """Return the variables for the parallelism sizes, the checkpoint folder and the datasets, and those for a sealed
-    environment.
+def values_of(plan: Plan, role: str = "") -> list[tuple[str, str]]:
+    """Return the variables for the parallelism sizes, the checkpoint folder and the datasets, those for a sealed
+    environment, and the name of the role.
     """
     folders = [
         (name, value)
@@ -88,7 +88,7 @@ def values_of(plan: Plan) -> list[tuple[str, str]]:
         if name == "RANKZERO_CHECKPOINT_DIR" or name.startswith("RANKZERO_DATA_")
     ]
     sealed = [pair for pair in plan.exports if plan.sealed and pair[0] in sealed_environment.VARIABLES]
-    return [*parallelism.exports(plan.spec), *folders, *sealed]
+    return [*parallelism.exports(plan.spec), *folders, *sealed, *([("RANKZERO_ROLE", role)] if role else [])]
 
 
 def programs(plan: Plan) -> tuple[str, ...]:

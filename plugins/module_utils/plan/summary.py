@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_shown
 
@@ -77,7 +78,7 @@ def _role_lines(plan: Plan) -> list[str]:
         words.append(f"on exit {role.keys.on_exit}" if lines else "decides")
         if own_images:
             words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
-        words += _own_words(plan, role)
+        words += _own_words(plan, role, step.built)
         words += [f"on nodes of {plan.spec.host(role)}"] if role.keys.share else []
         words += [f"after {' and '.join(role.keys.after_ready)} ready"] if role.keys.after_ready else []
         words += [f"ready by {role.keys.ready.way} {role.keys.ready.value}".strip()] if role.keys.ready else []
@@ -85,9 +86,9 @@ def _role_lines(plan: Plan) -> list[str]:
     return lines
 
 
-def _own_words(plan: Plan, role: Role) -> list[str]:
-    """What not every role has: its environment, and the secrets and datasets that are its own."""
-    words = [] if plan.spec.one_environment else [_environment(plan, role.spec) or "no environment"]
+def _own_words(plan: Plan, role: Role, built: str | None) -> list[str]:
+    """What not every role has: its environment (`built`: its key), and the secrets and datasets that are its own."""
+    words = [] if plan.spec.one_environment else [_environment(role.spec.environment, built) or "no environment"]
     for section, of_all in (("secrets", plan.spec.all_secrets), ("data", plan.spec.all_data)):
         having = [getattr(each.spec, section) for each in plan.spec.roles.values()]
         own = [name for name in of_all if name in getattr(role.spec, section) and not all(name in of for of in having)]
@@ -124,19 +125,21 @@ def _time(plan: Plan) -> str:
     return f"at most {time_shown(limit)}" if limit else "the partition's limit"
 
 
-def _environment(plan: Plan, program: LaunchSpec) -> str:
-    """The Python environment of a program; empty without one."""
-    wanted, key = program.environment, first(plan.refs, ENVIRONMENT) or first(plan.refs, PACKAGES)
+def _environment(wanted: Environment, key: str | None) -> str:
+    """The Python environment of a program, `key` if it is built; empty without one."""
     if wanted.mode == "path":
         return f"the environment {wanted.path}"
     source = wanted.file or wanted.requirements or "pyproject.toml"
-    return f"{wanted.mode} environment {key.key[:KEY_DIGITS]} from {source}" if wanted.built and key else ""
+    if wanted.project not in (".", "./"):
+        source = f"{source} of {wanted.project}"
+    return f"{wanted.mode} environment {key[:KEY_DIGITS]} from {source}" if wanted.built and key else ""
 
 
 def _surroundings(plan: Plan) -> str:
     """The container, and the environment in it."""
     parts = [f"{plan.container.image} by {plan.container.runtime}"] if plan.container else []
-    environment = _environment(plan, plan.spec)
+    ref = first(plan.refs, ENVIRONMENT) or first(plan.refs, PACKAGES)
+    environment = _environment(plan.spec.environment, ref.key if ref else None)
     if not plan.spec.one_environment:
         parts.append("the environments of its roles")
     elif environment:

@@ -10,12 +10,15 @@ from __future__ import annotations
 import os
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import make_folder, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import roles_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import find_runs
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import allocation
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
@@ -31,26 +34,28 @@ def prepare(
     refs: Sequence[Ref],
     stores: Parameters,
     inside_job: JsonObject | None,
+    role: str = "",
     environments: str = "",
     check_mode: bool = False,
 ) -> ModuleResult:
     """Create the session's folder, unless an item that it needs is missing on the cluster. Returns module results.
 
-    `environments`: the folder of environments made inside the image, which the session's container mounts.
+    `role`: whose program it is for; inside the launch's own job the session is on a node of that role. `environments`:
+    the folder of environments made inside the image, which the session's container mounts.
 
     Raises RankzeroError if the job cannot hold the session or the folder cannot be written.
     """
     inside: str | None = None
     nodes: list[str] = []
     if inside_job:
-        held, nodes, problems = allocation.choose_nodes(slurm, AllocationNeeds(**inside_job), time.time)
+        needs = _on_nodes_of(role, AllocationNeeds(**inside_job), folder) if role else AllocationNeeds(**inside_job)
+        held, nodes, problems = allocation.choose_nodes(slurm, needs, time.time)
         if problems:
             raise RankzeroError(
                 "\n".join(["the job cannot hold this session:", *(f"  - {problem}" for problem in problems)])
             )
         inside = allocation.described(held, nodes, time.time())
-    # FOLDER is state_root/shells/NAME/KEY.
-    state_root = os.path.normpath(os.path.join(folder, "../../.."))
+    state_root = _state_root(folder)
     # The session's script is executed from this state root, so it must belong to the user.
     own(state_root)
     sent = (files, [ref.record() for ref in refs])
@@ -64,6 +69,21 @@ def prepare(
         code = first(refs, CODE)
         changed = _lay_out(folder, files, code.path if code else None, check_mode)
     return {"changed": changed, "missing": [ref.record() for ref in missing], "nodes": nodes, "allocation": inside}
+
+
+def _on_nodes_of(role: str, asked: AllocationNeeds, folder: str) -> AllocationNeeds:
+    """Return the same needs, on the nodes of a role where the job is a launch of this name that has it."""
+    name = os.path.basename(os.path.dirname(folder))
+    for run in find_runs(_state_root(folder), name=name, job_id=asked.job_id)[::-1]:
+        for there in roles_of(run.started()):
+            if there.name == role and not asked.names:
+                return replace(asked, names=there.nodes, nodes=len(there.nodes))
+    return asked
+
+
+def _state_root(folder: str) -> str:
+    """Return the state root of FOLDER, which is state_root/shells/NAME/KEY."""
+    return os.path.normpath(os.path.join(folder, "../../.."))
 
 
 def _lay_out(folder: str, files: Mapping[str, str], code: str | None, check_mode: bool) -> bool:

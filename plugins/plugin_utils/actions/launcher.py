@@ -74,6 +74,7 @@ class Given:
     state: str | None = None
     explain: object = None
     open: object = None
+    role: str | None = None
     logs_dest: str | None = None
     elements: Sequence[str] | None = None
     generation: object = None
@@ -255,8 +256,10 @@ class Launcher(abc.ABC):
             )
         if missing and not self._snapshots.path:
             self._snapshots.path = self._snapshots.save(self.temporary())
+        owners = {step.built: step.name for step in prepared.plan.roles if step.built}
+        jobs = [job.of_role(owners[ref.key]) if ref.key in owners else job for ref in missing]
         return Producers(
-            [described(ref, prepared.snapshot, job) for ref in missing],
+            [described(ref, prepared.snapshot, own) for ref, own in zip(missing, jobs)],
             self._snapshots.path,
             prepared.request.stores.store_root,
             prepared.request.stores.store_group_writable,

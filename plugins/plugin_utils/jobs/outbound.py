@@ -52,11 +52,16 @@ class Outbound:
         """Record everything else that a job sends. `built`: what its environment is built from."""
         if snapshot.files:
             self._add(snapshot.src, f"{_size(snapshot)} of code")
-        for name in built.files if built else ():
-            self._add(job.project, name)
+        if built:
+            self.project(job.project, built)
         for option, kind, name in secrets_of(job.spec):
             self.secrets.append(f"{option.rpartition('.')[2]} ({kind} {name})")
         self.images += [image for _option, image in images_of(job.spec)]
+
+    def project(self, folder: str, built: EnvironmentSource) -> None:
+        """Record what an environment is built from."""
+        for name in built.files:
+            self._add(folder, name)
 
     def _add(self, folder: str, what: str) -> None:
         named = self.files.setdefault(folder, [])

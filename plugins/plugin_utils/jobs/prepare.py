@@ -157,11 +157,13 @@ def prepare(
     image = _image_key(job, leaving)
     built = _environment_source(job)
     on_nodes = spec.environment.mode in ON_NODES
+    of_roles = _of_roles(job)
     runtime_key, runtime = runtime_bundle()
     inputs = Inputs(
         code=snapshot.digest,
         runtime=runtime_key,
         environment=built.key if built and not on_nodes else None,
+        of_roles={own.spec.environment: source.key for own, source in of_roles},
         packages=built.key if built and on_nodes else None,
         adopted={path: Standing(there.key, there.kind == "conda") for path, there in (adopted or {}).items()},
         image=image,
@@ -175,6 +177,8 @@ def prepare(
     refs = [*made.refs, Ref(kinds.RUNTIME.name, runtime_key, made.runtime_dir)]
     request = replace(request_of(made, site, refs, files, relaunch), code=code_digests(snapshot))
     leaving.job(job, snapshot, built)
+    for own, source in of_roles:
+        leaving.project(own.project, source)
     lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     more = [
@@ -242,6 +246,13 @@ def _environment_source(job: Job) -> EnvironmentSource | None:
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_environment import environment_source
 
     return environment_source(job)
+
+
+def _of_roles(job: Job) -> list[tuple[Job, EnvironmentSource]]:
+    """The roles that have not the launch's environment but one of their own to be built, and its source."""
+    programs = [job.of_role(name) for name in job.spec.roles]
+    own = {each.spec.environment: each for each in programs if each.spec.environment != job.spec.environment}
+    return [(each, source) for each in own.values() if (source := _environment_source(each))]
 
 
 def _of_the_code(snapshot: Snapshot, snapshots: Snapshots) -> tuple[JsonObject, str]:
@@ -368,14 +379,22 @@ def _code(snapshot: Snapshot, job: Job) -> list[str]:
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     """The spec with absolute paths, so that it means the same in any folder."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.mode in (*MODES, *ON_NODES, "conda"):
+    if job.spec.environment.built:
         result.update(environment={**data.get("environment", {}), "project": job.project})
+    if job.spec.roles:
+        result.update(roles={name: _located(role, job.of_role(name)) for name, role in data["roles"].items()})
     located = {"containerfile": job.containerfile, "context": job.context}
     located = {name: path for name, path in located.items() if path}
     if located:
         container = data.get("container", {})
         result.update(container={**container, "build": {**container.get("build", {}), **located}})
     return result
+
+
+def _located(role: JsonObject, job: Job) -> JsonObject:
+    """What a role says, with the folder of the project of its own environment."""
+    own = role.get("environment")
+    return {**role, "environment": {**own, "project": job.project}} if own and job.spec.environment.built else role
 
 
 def _json(document: object) -> str:

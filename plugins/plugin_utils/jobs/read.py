@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import yaml
@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     split_cluster,
     with_arguments,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest, suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
@@ -161,6 +161,8 @@ class Job:
     # The layer of the #SBATCH lines of a script job, with the line of each value.
     header: Layer | None = None
     roots: Roots = ANYWHERE
+    # The folders of the projects of the roles' environments.
+    projects: Mapping[str, str] = field(default_factory=dict)
 
     def header_lines(self) -> list[str]:
         """What becomes of each #SBATCH line of a script job: its key, and what replaces its value."""
@@ -191,6 +193,15 @@ class Job:
         if roles:
             data.update(roles={name: data_at(role) for name, role in data.get("roles", {}).items()})
         return replace(self, spec=replace(spec_at(self.spec), roles=roles), merged=replace(self.merged, data=data))
+
+    def of_role(self, name: str | None) -> Job:
+        """The program of a role as a job of its own: of the role that decides if none is named. Raises SpecError."""
+        roles = list(self.spec.roles)
+        if name is not None and name not in roles:
+            known = f"{suggestion(name, roles)}; roles: {', '.join(roles)}" if roles else " of this job, which has none"
+            raise SpecError([f"role: {name} is no role{known}"])
+        chosen = name or roles[0] if roles else ""
+        return replace(self, spec=self.spec.roles[chosen].spec, project=self.projects[chosen]) if roles else self
 
     @property
     def excluded(self) -> tuple[str, ...]:
@@ -266,6 +277,10 @@ def read_job(
         path = getattr(spec.container.build, name, None)
         return located(path, f"container.build.{name}") if path else None
 
+    projects = {
+        name: located(role.spec.environment.project, _set_at(merged, f"roles.{name}.", "environment.project"))
+        for name, role in spec.roles.items()
+    }
     code_src = located(spec.code.src, "code.src")
     not_allowed = [problem for problem in (roots.problem("code.src", code_src), *refused(spec, settings)) if problem]
     if not_allowed:
@@ -275,13 +290,14 @@ def read_job(
         merged,
         settings,
         code_src=code_src,
-        project=located(spec.environment.project, "environment.project"),
+        project=next(iter(projects.values()), "") or located(spec.environment.project, "environment.project"),
         folder=base,
         containerfile=build_path("containerfile"),
         context=build_path("context"),
         script=script.path if script else None,
         header=script.layers[-1] if script else None,
         roots=roots,
+        projects=projects,
     )
 
 
@@ -290,6 +306,11 @@ def _at(data: Any, path: str) -> object:
     for name in path.split("."):
         data = data[name]
     return data
+
+
+def _set_at(merged: Merged, role: str, option: str) -> str:
+    """The path of an option that a role has of its own, or has from the top of the job."""
+    return role + option if role + option in merged.origins else option
 
 
 def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:

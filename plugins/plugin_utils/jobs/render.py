@@ -136,13 +136,15 @@ def render_script(plan: Plan, site_templates: str | None = None) -> str:
         return templates.get_template(name).render(_values(plan))
 
 
-def render_shell(plan: Plan, site_templates: str | None = None) -> str:
-    """The script of an interactive shell: the batch script's blocks `setup` and `environment`, then a shell."""
+def render_shell(plan: Plan, site_templates: str | None = None, role: str = "") -> str:
+    """The script of an interactive shell: the batch script's blocks `setup` and `environment`, then a shell. `role`:
+    whose program the plan is of, in a launch with several.
+    """
     templates, name = _opened(site_templates)
     with _mistakes_named(name, site_templates):
         values = _values(plan)
         blocks = {block: _block(templates, name, block, values) for block in ("setup", "environment")}
-        own = {"folder": folder_of(plan), "container": container_of(plan), "values": values_of(plan)}
+        own = {"folder": folder_of(plan), "container": container_of(plan), "values": values_of(plan, role)}
         return templates.get_template(SHELL).render(values, **blocks, **own)
 
 

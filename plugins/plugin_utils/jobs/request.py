@@ -127,11 +127,11 @@ def allocation_asked(plan: Plan) -> AllocationNeeds | None:
         return None
     return AllocationNeeds(
         job_id=spec.launcher.inside_job,
-        nodes=plan.topology.nodes,
+        nodes=plan.job.nodes,
         names=list(spec.launcher.inside_nodes),
         exclude=list(spec.resources.exclude),
-        cpus_per_node=plan.topology.cpus_per_node,
-        gpus_per_node=spec.resources.gpus_per_node,
+        cpus_per_node=plan.job.cpus_per_node,
+        gpus_per_node=plan.gpus_per_node,
         gpu_type=spec.resources.gpu_type,
         gres=list(spec.resources.gres),
         memory=spec.resources.memory,

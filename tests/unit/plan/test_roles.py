@@ -241,7 +241,14 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("command", ["x"])], "command: each role has its own"),
         ([("resources.nodes", 3)], "each role has its own number; to change some, give nodes as rollout=2,"),
         ([("roles.rolout", {"nodes": 3})], "roles.rolout: is no role of this job; did you mean rollout?; roles:"),
-        ([("launcher", {"inside_job": "7"})], "launcher.inside_job: does not go with roles"),
+        (
+            [("roles.rollout.launcher.inside_job", "7")],
+            "roles.rollout.launcher.inside_job: one job holds all roles; write launcher.inside_job at the top",
+        ),
+        (
+            [("launcher", {"inside_job": "7", "inside_nodes": ["a"]})],
+            "launcher.inside_nodes: 1 different nodes for resources.nodes 6; name 6",
+        ),
         ([("container", {**PYXIS, "level": "job"})], "container.level: does not go with roles"),
         ([("roles.rollout.container.level", "job")], "roles.rollout.container.level: is of the whole launch"),
         ([("roles.rollout.container", {"runtime": "pyxis"})], "roles.rollout.container.image: is required"),

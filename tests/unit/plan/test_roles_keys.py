@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import re
 from typing import Any
 
@@ -30,6 +31,11 @@ WITH: dict[str, dict[str, Any]] = {
     "environment.path": {"environment.mode": "path"},
     "environment.conda": {"environment.mode": "path"},
     "environment.mode": {"environment.path": "/envs/torch"},
+    "environment.file": {"environment.mode": "conda"},
+    **{
+        f"environment.{key}": {"environment.mode": "venv"}
+        for key in ("project", "requirements", "extras", "python", "torch")
+    },
     **{
         f"container.{key}": {f"container.{name}": value for name, value in PYXIS.items()}
         for key in ("mounts", "workdir", "mount_home", "remap_root", "env", "writable")
@@ -56,7 +62,10 @@ def planned(job: dict[str, Any]) -> real.Plan:
     read = read_job(job, None, None, None, "/").at_environments({"torch": "/envs/torch"})
     standing = {"/envs/conda": Standing("a", True)}
     roots = {"state_root": "/s", "store_root": "/t"}
-    return plan(read.spec, read.merged, code_key="c", runtime_key="r", adopted=standing, **roots)
+    own = {role.spec.environment for role in read.spec.roles.values() if role.spec.environment.built}
+    # As the packages differ that an environment of these options has.
+    keys = {environment: hashlib.sha256(repr(environment).encode()).hexdigest() for environment in own}
+    return plan(read.spec, read.merged, code_key="c", runtime_key="r", adopted=standing, of_roles=keys, **roots)
 
 
 def reached(made: real.Plan) -> dict[str, tuple[Any, ...]]:
@@ -129,16 +138,41 @@ def test_a_role_has_its_own_environment_as_a_whole() -> None:
     assert "the environment /envs/conda" in lines["role rollout"] and "no environment" in lines["role judge"]
 
 
+def test_roles_have_environments_that_are_built_of_different_projects() -> None:
+    """Each is an input of its own, and what a role's program, its key and its line of the plan name is its own."""
+    serving = {"mode": "venv", "project": "serving"}
+    job = changed(("environment", {"mode": "sealed"}), (f"{ROLLOUT}.environment", serving))
+    merged = merge([Layer("job.yml", job)])
+    spec = validated(merged)
+
+    def made(key: str) -> real.Plan:
+        of_roles = {spec.roles["rollout"].spec.environment: key}
+        return plan(
+            spec, merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t", environment_key="e",
+            of_roles=of_roles,
+        )  # fmt: skip
+
+    first, other = made("f" * 64), made("0" * 64)
+    of_rollout = {item.name: item.value for item in first.roles[1].variables}
+    folder = "/t/environments/" + "f" * 64
+    assert [ref.path for ref in first.refs if ref.kind == "environment"] == ["/t/environments/e", folder]
+    assert (first.environment_dir, first.roles[1].environment) == ("/t/environments/e", folder)
+    assert (first.roles[1].python, of_rollout["VIRTUAL_ENV"]) == (f"{folder}/bin/python", folder)
+    assert first.key != other.key
+    lines = [line for line in summary(first) if line.startswith("role rollout")]
+    assert "venv environment ffffffffffff from pyproject.toml of serving" in lines[0]
+
+
 @pytest.mark.parametrize(
     ("changes", "said"),
     [
         (
-            [(f"{ROLLOUT}.environment", {"mode": "venv"})],
-            "roles.rollout.environment.mode: venv is built, and only the environment of trainer, which decides, is",
+            [(f"{ROLLOUT}.environment", {"mode": "sealed"})],
+            "roles.rollout.environment.mode: only trainer, which decides, may have the mode sealed; use venv",
         ),
         (
-            [("environment", {"mode": "venv"}), ("roles.trainer.environment", {"mode": "path", "path": "/e"})],
-            "roles.rollout.environment.mode: venv is built, and only the environment of trainer, which decides, is",
+            [("environment", {"mode": "cache"}), ("roles.trainer.environment", {"mode": "path", "path": "/e"})],
+            "roles.rollout.environment.mode: only trainer, which decides, may have the mode cache; use venv",
         ),
         (
             [("preflight", {"imports": ["torch"]}), (f"{ROLLOUT}.environment", {"mode": "path", "path": "/e"})],

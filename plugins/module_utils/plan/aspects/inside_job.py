@@ -10,8 +10,10 @@ depend on it. Otherwise it is reported as ignored, because a cluster's defaults 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import job_gpus, node_groups
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import generic_resources
@@ -44,7 +46,8 @@ class InsideJob(Aspect):
                     ),
                 )
             return
-        names, nodes = spec.launcher.inside_nodes, spec.resources.nodes
+        names = spec.launcher.inside_nodes
+        nodes = sum(group[0].spec.resources.nodes for group in node_groups(spec)) or spec.resources.nodes
         if names and len(set(names)) != nodes:
             yield (
                 ["launcher.inside_nodes", "resources.nodes"],
@@ -81,10 +84,13 @@ class InsideJob(Aspect):
         return step(context.spec)
 
     def probe(self, context: Context) -> Iterator[Option]:
-        """Let the preflight share the nodes with running steps, and request the same generic resources as the ranks."""
+        """Let the preflight share the nodes with running steps, and request the same generic resources as the ranks: of
+        roles on one node those of all.
+        """
         if context.spec.launcher.inside_job is not None:
+            asked = replace(context.spec.resources, gpus_per_node=job_gpus(context.spec))
             yield "overlap", True
-            yield "gres", generic_resources(context.spec.resources) or NO_GRES
+            yield "gres", generic_resources(asked) or NO_GRES
 
 
 def _text(value: object) -> str:

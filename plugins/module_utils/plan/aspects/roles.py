@@ -44,7 +44,7 @@ class Roles(Aspect):
                 sentence = f"{here}.ready: asks the port of each process, which the command does not get; write {PORT}"
                 yield [f"{here}.ready", here], f"{sentence} where the program takes its port"
         yield from _cycles(roles)
-        yield from _not_with_roles(spec)
+        yield from _not_with_roles(spec, settings)
 
 
 def _beside(here: str, role: Role, spec: LaunchSpec) -> Iterator[Finding]:
@@ -96,16 +96,18 @@ def _cycles(roles: Mapping[str, Role]) -> Iterator[Finding]:
                     paths.append([*path, name])
 
 
-def _built_elsewhere(role: Role, first: Role) -> Iterator[Finding]:
-    """Yield a role whose environment would have to be built, and is not the one that is built for the launch."""
+def _built_beside(role: Role, first: Role, store_shared: bool) -> Iterator[Finding]:
+    """Yield a role whose own environment would be made by the job, or copied to its nodes: only the launch's is."""
     wanted, path = role.spec.environment, "environment.mode"
-    if wanted.built and wanted != first.spec.environment:
-        instead = "give the folder of one that is there, as {mode: path, path: ...}"
-        sentence = f"{wanted.mode} is built, and only the environment of {first.name}, which decides, is; {instead}"
-        yield (
-            [f"roles.{role.name}.{path}", path, f"roles.{first.name}.{path}"],
-            f"roles.{role.name}.{path}: {sentence}",
-        )
+    if not wanted.built or wanted == first.spec.environment:
+        return
+    paths = [f"roles.{role.name}.{path}", path, f"roles.{first.name}.{path}"]
+    if wanted.mode in (*ON_NODES, "sealed"):
+        sentence = f"only {first.name}, which decides, may have the mode {wanted.mode}; use venv, which is built once"
+        yield paths, f"{paths[0]}: {sentence} on the cluster"
+    elif not store_shared:
+        sentence = f"only the environment of {first.name} is copied to nodes that do not see the store"
+        yield paths, f"{paths[0]}: {sentence} (launch_cluster.store_shared); use {{mode: path, path: ...}}"
 
 
 def _two_of_a_name(section: str, roles: Mapping[str, Role]) -> Iterator[Finding]:
@@ -119,9 +121,17 @@ def _two_of_a_name(section: str, roles: Mapping[str, Role]) -> Iterator[Finding]
                 yield paths, f"{paths[0]}: {other} has another one of this name; give one of the two another name"
 
 
-def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
+def _inside_job(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield a role that names another running job, or nodes of it: one job holds all roles."""
+    for role in spec.roles.values():
+        for name in ("inside_job", "inside_nodes"):
+            if getattr(role.spec.launcher, name) != getattr(spec.launcher, name):
+                path = f"roles.{role.name}.launcher.{name}"
+                yield [path], f"{path}: one job holds all roles; write launcher.{name} at the top of the job"
+
+
+def _not_with_roles(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
     given = {
-        "launcher.inside_job": any(role.spec.launcher.inside_job for role in spec.roles.values()),
         "container.level": any(role.spec.container.level == "job" for role in spec.roles.values()),
         "logs.per": spec.logs.per == "node",
         "launcher.port": any(role.spec.launcher.port for role in spec.roles.values()),
@@ -129,9 +139,10 @@ def _not_with_roles(spec: LaunchSpec) -> Iterator[Finding]:
     for path, there in given.items():
         if there:
             yield [path, "roles"], f"{path}: does not go with roles; leave it out, or give this job a single program"
+    yield from _inside_job(spec)
     first, *others = spec.roles.values()
     for role in others:
-        yield from _built_elsewhere(role, first)
+        yield from _built_beside(role, first, settings.store_shared)
     for section in ("secrets", "data"):
         yield from _two_of_a_name(section, spec.roles)
     if spec.one_container and spec.one_environment:

@@ -27,7 +27,8 @@ OF_A_ROLE = (
     *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
     *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
     "container.env",
-    *(f"environment.{key}" for key in ("mode", "path", "conda")),
+    *(f"environment.{key}" for key in ("mode", "path", "conda", "project", "file", "requirements", "extras", "python")),
+    "environment.torch",
 )
 #: Of these a role has its own as a whole, or that of the job.
 WHOLE = ("container", "environment")
