@@ -136,9 +136,9 @@ def test_each_role_has_the_environment_the_secrets_and_the_data_that_it_asks_for
 
 def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
     """Both environments are built by the one call, and neither role finds what is only the other's."""
-    wheels = look.folder / "wheels"
+    wheels = folder(look, "wheels")
     for name, version in (("alpha", "1.0"), ("alpha", "2.0"), ("beta", "1.0")):
-        make_wheel(wheels, name, version, {f"{name}.py": f"VERSION = {version!r}\n"})
+        make_wheel(look.host_path(wheels), name, version, {f"{name}.py": f"VERSION = {version!r}\n"})
     for name, wanted in (("serving", ["alpha==1.0", "beta"]), ("training", ["alpha==2.0"])):
         (look.folder / name).mkdir()
         text = f'[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = {wanted}\n'
@@ -162,13 +162,15 @@ def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
     }
     made = look.job([], roles=roles, artifact={"path": "result.json"}, environment=own["training"])
     del made["command"]
-    sources = {"PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1", "PIP_FIND_LINKS": str(wheels)}
-    played = look.play(made, env=sources, launch_cluster={**look.cluster, "build_on_controller": True}, wait=True)
+    # What the settings of pip on the login node are.
+    sources = f"PIP_CONFIG_FILE={os.devnull} PIP_NO_INDEX=1 PIP_FIND_LINKS={wheels}"
+    shell = look.shell("with-wheels", f'exec env {sources} "$LAB_SHELL" "$@"')
+    played = look.play(made, ansible_shell_executable=shell, wait=True)
     assert played.rc == 0, played.output
     run = look.run_dir(played.launch())
     trainer, server = (read_json(run / "work" / f"{name}.json")["seen"] for name in ("result", "served"))
     assert (trainer[1:], server[1:]) == (["2.0", False], ["1.0", True]) and trainer[0] != server[0]
-    again = look.play(made, env=sources, launch_cluster={**look.cluster, "build_on_controller": True}, wait=True)
+    again = look.play(made, ansible_shell_executable=shell, wait=True)
     assert again.rc == 0 and not again.launch()["changed"], again.output
 
 

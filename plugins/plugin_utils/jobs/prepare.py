@@ -35,7 +35,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     plan,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import details, summary
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import MODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import expired, fabric
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Merged
@@ -241,7 +240,7 @@ def _image_key(job: Job, leaving: Outbound) -> str | None:
 
 def _environment_source(job: Job) -> EnvironmentSource | None:
     """Like built_environment.environment_source, which is imported only if a job builds an environment."""
-    if job.spec.environment.mode not in (*MODES, *ON_NODES, "conda"):
+    if not job.spec.environment.built:
         return None
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.built_environment import environment_source
 
