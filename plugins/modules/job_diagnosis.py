@@ -211,6 +211,7 @@ diagnosis:
           C(energy_joules), C(queue_seconds), C(user), C(account), C(parts), C(allocations) and C(sentence).
         - Each of C(parts) has C(part), C(node_seconds), C(node_hours), C(gpu_hours) and C(share); null where the logs
           do not tell it. The shares add up to 1.
+        - Each of C(roles) has C(role) and C(node_seconds); empty where the launch has none.
         - C(accounted) is true where the nodes and times are those of accounting.
       type: dict
 lines:

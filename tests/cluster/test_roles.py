@@ -68,6 +68,10 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
     # Who waits is told what for, then and afterwards.
     assert started["launched"] <= server["began"] < server["ready"] <= client["began"] <= client["ended"], started
     assert "role server is ready" in played.output and "waiting for server" in played.output, played.output
+    (kept,) = programs.folder.glob("runs/*/*/1/ledger.json")
+    hours = {row["role"]: row["node_seconds"] for row in read_json(kept)["ledger"]["roles"]}
+    assert hours["server"] == pytest.approx(2 * (server["ended"] - server["began"]), abs=0.01), (hours, started)
+    assert "of roles: client " in played.output
     # What one role says is not the other's.
     assert result["own"] is None
     logs = rank_logs(run)

@@ -6,8 +6,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
@@ -22,6 +22,7 @@ class AttemptSpan:
     `ranks`: when the ranks were started; `waited`: until when the deciding role waited for the roles `waited_for`;
     `proven`: when the artifact was written; `followed`: another attempt followed;
     `runs`: it has not ended, `ended` is now; `same_job`: it followed the attempt before inside the same job.
+    `of_roles`: the node-seconds from the start of each role to its end.
     """
 
     attempt: int
@@ -37,6 +38,7 @@ class AttemptSpan:
     same_job: bool = False
     waited: float | None = None
     waited_for: Sequence[str] = ()
+    of_roles: Mapping[str, float] = field(default_factory=dict)
 
 
 def attempt_spans(run: RunDirectory, launch: LaunchReport, now: float) -> list[AttemptSpan]:
@@ -76,6 +78,11 @@ def attempt_spans(run: RunDirectory, launch: LaunchReport, now: float) -> list[A
                 same_job=before.get("ended_by") == "restart",
                 waited=(roles[0].began or end) if gates else None,
                 waited_for=gates,
+                of_roles={
+                    role.name: len(role.nodes) * max(0.0, (role.ended or end) - role.began)
+                    for role in roles
+                    if role.began is not None
+                },
             )
         )
     return spans

@@ -78,15 +78,24 @@ class Ledger:
         """The ledger in one line; empty where no nodes were held."""
         if not self.node_seconds:
             return ""
-        hours = self.node_seconds / 3600
-        amount = f"{significant(hours)} node-hours" if hours >= 1 else f"{significant(hours * 60, 2)} node-minutes"
+        unit, digits, factor = ("hours", 3, 3600) if self.node_seconds >= 3600 else ("minutes", 2, 60)
+        amount = f"{significant(self.node_seconds / factor, digits)} node-{unit}"
         shares = sorted(((self.share(part) or 0.0, part) for part in PARTS), key=lambda pair: -pair[0])
         words = {**WORDS, **UNTIMED} if self.attempts else WORDS
         gates = dict.fromkeys(name for attempt in self.attempts for name in attempt.waited_for)
         words = {**words, ROLES: f"waiting for {' and '.join(gates)}"} if gates else words
         shown = [f"{100 * share:.0f} % {words.get(part, part)}" for share, part in shares if share >= 0.005]
+        of_roles = self.of_roles()
+        roles = ", ".join(f"{row['role']} {significant(row['node_seconds'] / factor, digits)}" for row in of_roles)
+        roles = f"; node-{unit} of roles: {roles}" if len(of_roles) > 1 else ""
         queue = f"; queue {duration(self.queue)}" if self.queue is not None and self.queue >= 1 else ""
-        return f"{amount}: {', '.join(shown)}{queue}"
+        return f"{amount}: {', '.join(shown)}{roles}{queue}"
+
+    def of_roles(self) -> list[ModuleResult]:
+        """The node-seconds of each role over all attempts. Roles on the same nodes each count their time there."""
+        names = dict.fromkeys(name for attempt in self.attempts for name in attempt.of_roles)
+        sums = {name: sum(attempt.of_roles.get(name, 0.0) for attempt in self.attempts) for name in names}
+        return [{"role": name, "node_seconds": round(seconds, 3)} for name, seconds in sums.items()]
 
     def rows(self) -> list[ModuleResult]:
         """A row for each part, with the columns COLUMNS. The shares add up to 1."""
@@ -110,6 +119,7 @@ class Ledger:
             "account": self.account,
             "accounted": self.accounted,
             "parts": self.rows(),
+            "roles": self.of_roles(),
             "allocations": [asdict(allocation) for allocation in self.allocations],
             "sentence": self.sentence,
         }

@@ -80,6 +80,20 @@ def test_the_deciding_role_waits_for_others_before_it_starts(begun: bool) -> Non
     assert ("60 %" if begun else "90 %") + " waiting for rollout and judge" in result.sentence
 
 
+def test_each_role_has_the_time_of_its_nodes_over_all_attempts() -> None:
+    first = AttemptTimes(0, BEGAN, BEGAN + 60, job_id="7", nodes=4, followed=True, of_roles={"trainer": 60.0})
+    second = AttemptTimes(
+        1, BEGAN + 60, BEGAN + 120, job_id="7", nodes=4, of_roles={"trainer": 60.0, "rollout": 90.0}, same_job=True
+    )
+    result = made(first, second)
+    assert result.as_dict()["roles"] == [
+        {"role": "trainer", "node_seconds": 120.0}, {"role": "rollout", "node_seconds": 90.0}
+    ]  # fmt: skip
+    assert "node-minutes of roles: trainer 2, rollout 1.5" in result.sentence
+    alone = made(AttemptTimes(0, BEGAN, BEGAN + 60, job_id="7", nodes=4, of_roles={"trainer": 60.0}))
+    assert "roles" not in alone.sentence
+
+
 def test_attempts_on_a_spare_node_share_one_allocation() -> None:
     job = Allocation("7", BEGAN, BEGAN + 1000, 3, elapsed=1000.0, gpus=24, joules=7_200_000)
     first = AttemptTimes(
