@@ -31,8 +31,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.fixed_strin
 Pattern = Union[str, Sequence[str]]
 _TEXTS = ("family", "what", "remedy")
 _SWITCHES = ("retry", "blames_node")
-_KEYS = (*_TEXTS, "look", "parts", *model.WHERE, "examples", *_SWITCHES)
-_OF_A_MATCH = ("regex", "strength", "what", "remedy", "examples")
+_KEYS = (*_TEXTS, "evidence", "look", "parts", *model.WHERE, "examples", *_SWITCHES)
+_OF_A_MATCH = ("regex", "strength", "what", "evidence", "remedy", "examples")
 _MATCH_KEYS = {"says": (*_OF_A_MATCH, "needles"), "raises": (*_OF_A_MATCH, "frames")}
 STRENGTHS = {
     "decisive": model.DECISIVE,
@@ -171,6 +171,7 @@ def _mistakes(family: Mapping[str, Any], taken: Container[str]) -> list[str]:
     parts = family.get("parts") or {}
     if not isinstance(parts, Mapping) or not all(_text(part) or _texts(part) for part in parts.values()):
         return [*mistakes, "parts must be a map: the name of each part, and its pattern or a list of alternatives"]
+    mistakes += _evidence_mistakes(family, "")
     matches = 0
     for kind, keys in _MATCH_KEYS.items():
         given = family.get(kind) or []
@@ -208,6 +209,7 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
             f".strength {strength!r} is not allowed; allowed are {', '.join(STRENGTHS)}, also with a digit more "
             "or less: cause+1"
         )
+    mistakes += _evidence_mistakes(match, ".")
     if "examples" in match and not _texts(match["examples"]):
         mistakes.append(".examples must be a list of lines")
     if "needles" in keys and not mistakes:
@@ -218,6 +220,28 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
                 "each line has one"
             )
     return mistakes
+
+
+def _evidence_mistakes(given: Mapping[str, Any], before: str) -> list[str]:
+    """What is wrong with the words that prove a sentence."""
+    words = given.get("evidence")
+    if words is None:
+        return []
+    if not _text(words) and not _texts(words):
+        return [f"{before}evidence must be a regular expression, or a list of alternatives"]
+    try:
+        re.compile(pattern(words, {}))
+    except (KeyError, re.error) as error:
+        return [f"{before}evidence {words!r} is not a valid regular expression: {error}"]
+    return [] if "what" in given else [f"{before}evidence proves a sentence: give what beside it"]
+
+
+def evidence_of(family: JsonObject) -> dict[str, re.Pattern[str]]:
+    """Sentence -> the words of a log that prove it, where a declared family names them."""
+    matches = [match for kind in model.WHERE for match in family.get(kind) or ()]
+    return {
+        given["what"]: re.compile(pattern(given["evidence"], {})) for given in (family, *matches) if "evidence" in given
+    }
 
 
 def examples_of(family: JsonObject) -> list[str]:
@@ -238,6 +262,9 @@ def _unproven(family: JsonObject, alone: bool) -> list[str]:
     ]
     if not _texts(examples_of(family)):
         mistakes.append("examples is required: a list of lines as the program writes them")
+    for sentence, words in evidence_of(family).items():
+        if not any(map(words.search, examples_of(family))):
+            mistakes.append(f"the evidence of {sentence!r} is in none of the examples")
     for example in examples_of(family) if alone and not mistakes else ():
         if not any(_diagnosed(signature, text) for text in (example, _raised(example))):
             mistakes.append(f"the example {example!r} is not recognised as this family")

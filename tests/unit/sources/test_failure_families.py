@@ -35,7 +35,7 @@ def loaded(folder: Path, *families: Any, name: str = "own.yml") -> list[dict[str
 
 def test_the_example_of_the_docs_is_a_family_of_twenty_lines(tmp_path: Path) -> None:
     text = (ROOT / "docs" / "diagnosis.md").read_text(encoding="utf-8")
-    (example,) = re.findall(r"^```yaml\n(.*?)^```", text, re.MULTILINE | re.DOTALL)
+    (example,) = re.findall(r"^```yaml\n(# diagnosis/families.*?)^```", text, re.MULTILINE | re.DOTALL)
     assert len(example.splitlines()) <= 20
     (tmp_path / "families").mkdir()
     (tmp_path / "families" / "license.yml").write_text(example)
@@ -76,6 +76,13 @@ def test_a_site_may_know_an_exception_and_through_what_it_went(tmp_path: Path) -
         ({"says": [{"regex": "L", "needles": ["License"], "strength": "sure"}]}, "allowed are decisive, cause"),
         ({"says": [{"regex": "L", "needle": ["License"]}]}, "did you mean needles?"),
         ({"examples": ["all is well"]}, "the example 'all is well' is not recognised"),
+        ({"evidence": "(seat"}, "evidence '(seat' is not a valid regular expression"),
+        ({"evidence": 5}, "evidence must be a regular expression"),
+        ({"evidence": "the port"}, "the evidence of 'no licence is free: {feature}' is in none of the examples"),
+        (
+            {"says": [{**GOOD["says"][0], "evidence": "seat"}]},
+            "says[0].evidence proves a sentence: give what beside it",
+        ),
         ({"what": "no {seat}"}, "what names {seat}, which no regex captures"),
     ],
 )
