@@ -251,9 +251,14 @@ def command() -> str:
     assert subparsers is not None
     verbs = subparsers._group_actions[0].choices
     assert isinstance(verbs, dict)
+    common = [row for row in _option_rows(verbs["ls"]) if row in {*_option_rows(verbs["why"])}]
+    common = [row for row in common if not row.startswith("| `LAUNCH`")]
+    lines += ["## Of every verb", "", "`completion` and `spec` run no playbook; of these they have `--json` only.", ""]
+    lines += ["| argument | meaning |", "| --- | --- |", *common, ""]
     for verb, parser in verbs.items():
         lines += [f"## rankzero {verb}", "", str(parser.description), "", "```text", _usage(verb, parser), "```", ""]
-        lines += ["| argument | meaning |", "| --- | --- |", *_option_rows(parser), ""]
+        own = [row for row in _option_rows(parser) if row not in common]
+        lines += ["| argument | meaning |", "| --- | --- |", *own, ""]
         if any(action.dest in SHORT_NAMES for action in parser._actions):
             names = ", ".join(f"`--{name.replace('_', '-')}`" for name in SHORT_NAMES if name != "nodes")
             lines += [

@@ -65,7 +65,7 @@ options:
       - Overrides the other options that select a launch.
     type: path
   name:
-    description: Name of the job spec.
+    description: Name of the job spec. V(last) is the newest launch of all names, unless one is named so.
     type: str
   key:
     description: Launch key, whole or its beginning; run directories show its first 16 digits.

@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
 import sys
 from argparse import Namespace
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
 
 from rankzero import errors
-from rankzero.direct import directly, why_not
-from rankzero.options import parse, parser
+from rankzero.direct import directly, output_to, why_not
+from rankzero.options import VERBS, own_words, parse, parser
 from rankzero.playbook import Played, play
 from rankzero.verbs import call_of
+
+#: The rows of a document.
+Made = list[dict[str, Any]]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -27,18 +32,23 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             print("\n".join(candidates(words[1:])))
             return errors.OK
-        return _carry_out(parse(words))
+        return _carry_out(parse(words), words)
     except errors.RankzeroError as error:
-        print(f"rankzero: {str(error).removeprefix('rankzero: ')}", file=sys.stderr)
+        text = str(error).removeprefix("rankzero: ")
+        print(f"rankzero: {text}", file=sys.stderr)
+        if "--json" in own_words(words):
+            _print(words, [], error.code, text)
         return error.code
     except KeyboardInterrupt:
+        if "--json" in own_words(words):
+            _print(words, [], errors.INTERRUPTED, "interrupted")
         return errors.INTERRUPTED
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return errors.OK
 
 
-def _carry_out(given: Namespace) -> int:
+def _carry_out(given: Namespace, words: Sequence[str]) -> int:
     if given.version:
         from rankzero.version import version
 
@@ -47,20 +57,58 @@ def _carry_out(given: Namespace) -> int:
     if not given.verb:
         parser().print_help(sys.stderr)
         return errors.USAGE
-    if given.verb == "init":
-        from rankzero.init import set_up
+    if given.verb not in LOCAL:
+        return _played(given, words)
+    # stdout is reserved for the JSON document, also for what a playbook of the verb says.
+    out = sys.stderr if given.json else sys.stdout
+    with output_to(sys.stderr if given.json else None), contextlib.redirect_stdout(out):
+        code, rows = LOCAL[given.verb](given)
+    if given.json:
+        _print(words, rows, code)
+    return code
 
-        return set_up(given)
-    if given.verb == "completion":
-        from rankzero.completion import script
 
-        print(script(given.shell), end="")
-        return errors.OK
-    return _played(given)
+def _init(given: Namespace) -> tuple[int, Made]:
+    from rankzero.init import set_up
+
+    return set_up(given)
 
 
-def _played(given: Namespace) -> int:
-    as_json = getattr(given, "json", False)
+def _completion(given: Namespace) -> tuple[int, Made]:
+    from rankzero.completion import script
+
+    print(script(given.shell), end="")
+    return errors.OK, [{"shell": given.shell, "script": script(given.shell)}]
+
+
+def _spec(given: Namespace) -> tuple[int, Made]:
+    from rankzero.spec_keys import lines, rows
+
+    shown = rows(given.key)
+    print("\n".join(lines(shown)))
+    return errors.OK, shown
+
+
+#: Verb that runs no playbook, or more than one -> what does it: exit code, and the rows of its document.
+LOCAL: dict[str, Callable[[Namespace], tuple[int, Made]]] = {"init": _init, "completion": _completion, "spec": _spec}
+
+
+def _print(words: Sequence[str], rows: Made, code: int, error: str | None = None, more: Mapping[str, Any] = {}) -> None:
+    """Print the JSON document of a command line. `more`: its `error_code`, and the options that select the cluster."""
+    import json
+
+    from rankzero.afterwards import commands
+    from rankzero.documents import ERROR, written
+
+    named = next((word for word in own_words(words) if not word.startswith("-")), "")
+    verb = named if named in VERBS else ERROR
+    document = written(verb, rows, code, error, more.get("error_code"))
+    document["next"] = commands(named if named in VERBS else "", words, document, rows, more.get("options", ()))
+    print(json.dumps(document, indent=2))
+
+
+def _played(given: Namespace, words: Sequence[str]) -> int:
+    as_json = given.json
     # stdout is reserved for the JSON document.
     call = call_of(given)
     output = sys.stderr if as_json else None
@@ -71,20 +119,19 @@ def _played(given: Namespace) -> int:
         played = play(call, verbose=given.verbose, output=output)
     code = played.exit_code()
     if code == errors.INTERRUPTED:
-        commands = _commands_after(given, played, call.options)
-        print("rankzero: interrupted" + ("; the job continues" if commands else ""), file=sys.stderr)
-        for label, command in commands.items():
+        follow = _commands_after(given, played, call.options)
+        print("rankzero: interrupted" + ("; the job continues" if follow else ""), file=sys.stderr)
+        for label, command in follow.items():
             # One line for each, however long, so that it can be copied.
             print(f"{label} {command}", file=sys.stderr)
     elif code and not as_json and _apart():
         # The playbook's output, which is stdout, may be in a file.
         print(f"rankzero: {played.error()}", file=sys.stderr)
     if as_json:
-        import json
+        from rankzero.documents import rows_of
 
-        from rankzero.documents import document
-
-        print(json.dumps(document(given.verb, played, code), indent=2))
+        more = {"error_code": played.error_code(), "options": call.options}
+        _print(words, rows_of(given.verb, played), code, played.error() if code else None, more)
     return code
 
 

@@ -140,7 +140,7 @@ def directly(call: Call, output: Any = None) -> Played | None:
     """
     try:
         login = _login(call)
-        with _output_to(output):
+        with output_to(output):
             return _played(VERBS[call.playbook], login, call)
     except (NotPlain, errors.RankzeroError):
         return None
@@ -242,7 +242,7 @@ def _selected(host: Host, given: Arguments) -> dict[str, Any]:
 
 
 @contextmanager
-def _output_to(output: Any) -> Iterator[None]:
+def output_to(output: Any) -> Iterator[None]:
     """Let this process write its standard output to another file, as a program that was started with it."""
     if output is None:
         yield

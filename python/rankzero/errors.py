@@ -62,6 +62,16 @@ class Unreachable(RankzeroError):
     code = UNREACHABLE
 
 
+#: Exit code -> the `code` of a document with an error. More exact ones are those of the collection's own errors.
+CODES = {
+    FAILED: "failed",
+    REFUSED: "refused",
+    UNFINISHED: "unfinished",
+    UNREACHABLE: "unreachable",
+    USAGE: "usage",
+    NO_ANSIBLE: "no_ansible",
+    INTERRUPTED: "interrupted",
+}
 #: Exit code -> the exception that the Python API raises for it.
 BY_CODE: dict[int, type[RankzeroError]] = {
     FAILED: LaunchFailed,

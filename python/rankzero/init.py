@@ -9,7 +9,7 @@ import os
 import shlex
 from argparse import Namespace
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from rankzero import errors
 from rankzero.errors import RankzeroError
@@ -47,8 +47,9 @@ artifact:
 SIZE = {"nodes": "2", "time": '"01:00:00"', "gpus": "", "ranks": "1"}
 
 
-def set_up(given: Namespace) -> int:
-    """Write jobs/NAME.yml, and with a login node inventory/hosts.yml, and launch hello on it. Returns the exit code.
+def set_up(given: Namespace) -> tuple[int, list[dict[str, Any]]]:
+    """Write jobs/NAME.yml, and with a login node inventory/hosts.yml, and launch hello on it. Returns the exit code,
+    and the rows of the document: the files, and what is told of each.
 
     given: the options of the verb. Raises RankzeroError.
     """
@@ -64,19 +65,29 @@ def set_up(given: Namespace) -> int:
         cluster = ask_cluster(given.login, None if known else given.shared)
         inventory = "" if known else cluster.inventory()
     path, lines = write_project(given, cluster)
+    rows = [_row("job", path, lines)]
     if cluster is None and not os.path.exists(os.path.dirname(hosts)):
         lines.append(f"{hosts}: not written; say where the cluster is with --login HOST, or later with -i INVENTORY")
     elif cluster is not None and inventory:
         _write(hosts, inventory, replace=False)
-        lines += [f"{hosts}: written, with what Slurm says:", *(f"  {line}" for line in cluster.lines())]
+        more = [f"{hosts}: written, with what Slurm says:", *(f"  {line}" for line in cluster.lines())]
+        rows.append(_row("inventory", hosts, more))
+        lines += more
     elif cluster is not None:
         lines.append(f"{hosts}: exists already; it was left as it is")
+        rows.append(_row("inventory", hosts, lines[-1:]))
     print("\n".join(lines), flush=True)
     code = _hello(given, cluster, os.path.dirname(hosts))
     if code == errors.OK and given.compare:
         code = _compared(given, path)
     print(f"next: rankzero plan {shlex.quote(path)}")
-    return code
+    return code, rows
+
+
+def _row(kind: str, path: str, lines: Sequence[str]) -> dict[str, Any]:
+    """A file in the document. The first line says whether it was written."""
+    written = lines[0].startswith(f"{path}: written")
+    return {"kind": kind, "path": path, "written": written, "notes": [line.strip() for line in lines[1:]]}
 
 
 def _hello(given: Namespace, cluster: Cluster | None, inventory: str) -> int:

@@ -36,9 +36,8 @@ VERBS: dict[str, str] = {
     "reconcile": "make a cluster match a folder of job files",
     "lab": "boot or remove a Slurm cluster on this machine",
     "completion": "print a shell's completion script",
+    "spec": "say what a key of the job spec means, without a cluster",
 }
-#: The verbs that have --json.
-WITH_JSON = ("run", "ls", "why", "plan", "pull", "usage", "sweep")
 
 
 class Parser(argparse.ArgumentParser):
@@ -66,12 +65,13 @@ def parser() -> Parser:
             verb, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
         globals()[f"_{verb}"](verb_parser)
-        if verb != "completion":
-            _everywhere(verb_parser, verb)
+        if verb not in ("completion", "spec"):
+            _everywhere(verb_parser)
+        verb_parser.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
     return top
 
 
-def _everywhere(parser: Parser, verb: str) -> None:
+def _everywhere(parser: Parser) -> None:
     parser.add_argument("-c", "--cluster", metavar="NAME", help="the cluster, by its name in the inventory")
     parser.add_argument(
         "-i", "--inventory", action="append", default=[], help="inventory; default: ./inventory if it exists"
@@ -86,8 +86,6 @@ def _everywhere(parser: Parser, verb: str) -> None:
         default=0,
         help="show the ansible-playbook line and Ansible's own output; -vv: more",
     )
-    if verb in WITH_JSON:
-        parser.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
 
 
 def _job(parser: Parser) -> None:
@@ -107,7 +105,7 @@ def _job(parser: Parser) -> None:
 
 
 def _launch(parser: Parser, *, optional: bool = False) -> None:
-    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION, run directory or job file"
+    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION, run directory, job file, or last: the newest"
     parser.add_argument("launch", metavar="LAUNCH", nargs="?" if optional else None, help=text)
 
 
@@ -190,7 +188,9 @@ def _why(parser: Parser) -> None:
 
 
 def _compare(parser: Parser) -> None:
-    text = "job id, NAME, NAME/KEY, NAME/KEY/GENERATION or run directory; a single name: all its keys with a result"
+    text = (
+        "job id, NAME, NAME/KEY, NAME/KEY/GENERATION, run directory or last; a single name: all its keys with a result"
+    )
     parser.add_argument("launches", metavar="LAUNCH", nargs="+", help=text)
     parser.add_argument("--time", metavar="NUMBER", help="the number of the artifacts that is the time, or wall_time")
 
@@ -288,6 +288,17 @@ def _init(parser: Parser) -> None:
 
 def _completion(parser: Parser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _spec(parser: Parser) -> None:
+    text = "a key such as resources.nodes, a short name, or a section; default: all keys"
+    parser.add_argument("key", metavar="KEY", nargs="?", help=text)
+
+
+def own_words(arguments: Sequence[str]) -> list[str]:
+    """The words of the command itself: those before --, which the program's follow."""
+    words = list(arguments)
+    return words[: words.index("--")] if "--" in words else words
 
 
 def parse(arguments: Sequence[str]) -> argparse.Namespace:

@@ -113,6 +113,11 @@ class Played:
         left = [str(result.get("message")) for result in self.results("job_wait") if not result.get("completed", True)]
         return "\n".join(left) or None
 
+    def error_code(self) -> str | None:
+        """The code of the first error that has one: one of the collection's own errors (core/errors.py)."""
+        failed = (record.result for record in self.records if record.outcome == "failed")
+        return next((str(result["error_code"]) for result in failed if result.get("error_code")), None)
+
     def exit_code(self) -> int:
         """The exit code of the command (docs/command.md)."""
         if self.rc == 0:
@@ -130,7 +135,9 @@ class Played:
 
 def _messages(result: Mapping[str, Any]) -> list[str]:
     """Why a task has failed: of a loop, for which Ansible says only that an item has, the messages of its items."""
-    items = [item for item in result.get("results") or [] if isinstance(item, dict) and item.get("failed")]
+    items: list[Mapping[str, Any]] = [
+        item for item in result.get("results") or [] if isinstance(item, dict) and item.get("failed")
+    ]
     return [str(each.get("msg") or "failed without a message") for each in items or [result]]
 
 

@@ -156,7 +156,7 @@ def _plan(given: Namespace) -> tuple[str, dict[str, Any]]:
 
 def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
     role = {"role": given.role} if given.role else {}
-    return "shell", {**_job(given), **role, **_flag("run", not given.show)}
+    return "shell", {**_job(given), **role, **_flag("run", not (given.show or given.json))}
 
 
 def _ls(given: Namespace) -> tuple[str, dict[str, Any]]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Iterator
+from typing import ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable, printable_lines
 
@@ -22,17 +23,22 @@ OLDEST_PYTHON = (3, 9)
 class RankzeroError(Exception):
     """An error that the user can act on. `message` names the option, the value, what is allowed and what to do.
 
-    The message may quote files and the output of other programs. It is made printable here for all errors.
+    The message may quote files and the output of other programs. It is made printable here for all errors. `CODE` is
+    for programs: it is part of a failed result, as `error_code`, and stays the same from release to release.
     """
+
+    CODE: ClassVar[str] = ""
 
     def __init__(self, message: str, **partial: object) -> None:
         self.message = printable_lines(message)
         super().__init__(self.message)
-        self.partial = partial
+        self.partial = {**({"error_code": self.CODE} if self.CODE else {}), **partial}
 
 
 class SpecError(RankzeroError):
     """One or more mistakes in a job spec, reported together. `problems` has one sentence per mistake."""
+
+    CODE = "job_spec"
 
     def __init__(self, problems: list[str]) -> None:
         self.problems = problems
@@ -44,6 +50,8 @@ class SpecError(RankzeroError):
 class SlurmError(RankzeroError):
     """A Slurm command failed for a reason that a retry does not fix."""
 
+    CODE = "slurm_refused"
+
 
 class SlurmUnavailable(SlurmError):
     """Slurm did not answer (slurmctld or slurmdbd is down, or a time-out). Nothing can be concluded about any job.
@@ -51,11 +59,20 @@ class SlurmUnavailable(SlurmError):
     `reason`: what the command itself said, without advice; empty where no command was run.
     """
 
+    CODE = "slurm_silent"
     reason = ""
 
 
 class SlurmMissing(SlurmError):
     """The Slurm commands are not installed on this host."""
+
+    CODE = "slurm_missing"
+
+
+class NoLaunch(RankzeroError):
+    """No recorded launch is the one that was asked for."""
+
+    CODE = "no_launch"
 
 
 @contextlib.contextmanager

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import asdict
 from typing import Any
 
 import jsonschema
@@ -15,12 +16,14 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis, Evidence
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.diagnosis_report import DiagnosisReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import Answer
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import Measured
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import Attempt, LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import ElementResult, SweepResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import Used, sums
 from rankzero import errors
-from rankzero.documents import PER_HOST, ROWS, VERSION, status
-from rankzero.options import WITH_JSON
+from rankzero.command import LOCAL
+from rankzero.documents import ERROR, PER_HOST, ROWS, VERSION, status, written
+from rankzero.options import VERBS
 from tests.json_documents import SCHEMAS, checked, schema_of
 from tests.repository import read
 from tests.unit.command.conftest import Ansible
@@ -68,6 +71,15 @@ SWEPT_TO = {
     "scalars": {"loss": 1.5},
     "message": "",
     "wall_time": 2.0,
+}
+STEP = {
+    **LAUNCH,
+    "action": "launch",
+    "kind": "job",
+    "file": "jobs/gpt.yml",
+    "reason": "new",
+    "done": True,
+    "error": "",
 }
 FILE = {"path": "result.json", "bytes": 3, "sha256": "ab"}
 
@@ -135,6 +147,41 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
             ],
         ],
     ),
+    "attach": (
+        "attach gpt",
+        [
+            [("job_wait", "ok", PROVEN), ("job_logs", "ok", {"dest": "/home/me/runs"})],
+            [
+                ("job_wait", "ok", REPORT.as_dict()),
+                ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": []}),
+                ("job_report", "failed", {"standing": "failed", "msg": "gpt failed"}),
+            ],
+        ],
+    ),
+    "logs": (
+        "logs gpt",
+        [[("job_logs", "ok", {"run_dir": RUN, "job_id": "7", "dest": "/h", "bytes": 1, "files": [{"path": "a"}]})]],
+    ),
+    "compare": (
+        "compare gpt",
+        [[("job_compare", "ok", {"launches": [asdict(Measured("gpt", KEY, 1, "7", RUN, 2, 4, 1.5, {"loss": 1.5}))]})]],
+    ),
+    "cancel": (
+        "cancel gpt",
+        [
+            [("job_cancel", "ok", {"cancelled": [{**LAUNCH, "standing": "running"}], "unchanged": [LAUNCH]})],
+            [("job_pipeline", "ok", {"stages": [{**LAUNCH, "changed": True}]})],
+        ],
+    ),
+    "report": ("report", [[("report_page", "ok", {"kind": "index", "page": "/p", "summary": "/p.md", "bytes": 9})]]),
+    "sync": ("sync", [[("tracker_sync", "ok", {"folders": [{"run_dir": RUN, "folder": "w", "state": "open"}]})]]),
+    "notify": (
+        "notify",
+        [[("job_notify", "ok", {"messages": [{"run_dir": RUN, "event": "ended", "receiver": "me", "state": "sent"}]})]],
+    ),
+    "shell": ("shell jobs/train.yml", [[("job_shell", "ok", {"commands": ["salloc"], "folder": "/w", "nodes": []})]]),
+    "reconcile": ("reconcile jobs", [[("reconcile", "ok", {"steps": [STEP]})]]),
+    "lab": ("lab", [[("lab_cluster", "ok", {"was": "absent", "now": "running", "directory": "/l", "nodes": ["n1"]})]]),
     "pull": (
         "pull gpt",
         [
@@ -163,10 +210,10 @@ def test_the_result_of_a_status_is_what_a_valid_artifact_says() -> None:
     assert status({**PROVEN, "artifact": artifact})["result"] is None
 
 
-def test_every_verb_with_json_has_a_schema_and_results_to_check() -> None:
-    assert set(WITH_JSON) == set(PER_HOST) == set(PLAYED)
-    assert {path.name for path in SCHEMAS.iterdir()} == {f"{verb}-{VERSION}.json" for verb in WITH_JSON}
-    for verb in WITH_JSON:
+def test_every_verb_has_a_schema_and_results_to_check() -> None:
+    assert {*VERBS} == {*PER_HOST, *LOCAL} and {*PLAYED} == {*PER_HOST} and not {*PER_HOST} & {*LOCAL}
+    assert {path.name for path in SCHEMAS.iterdir()} == {f"{verb}-{VERSION}.json" for verb in (*VERBS, ERROR)}
+    for verb in (*VERBS, ERROR):
         schema = schema_of(f"rankzero/{verb}/{VERSION}")
         jsonschema.Draft7Validator.check_schema(schema)
         assert schema["properties"]["schema"]["const"] == f"rankzero/{verb}/{VERSION}"
@@ -187,7 +234,7 @@ def test_document_is_what_its_schema_says(
 
 
 def test_a_document_that_lacks_a_key_or_has_another_is_noticed() -> None:
-    document: dict[str, Any] = {"schema": "rankzero/ls/1", "exit_code": 0, "error": None, "launches": []}
+    document: dict[str, Any] = written("ls", [])
     checked(document)
     for wrong in ({**document, "more": 1}, {**document, "launches": [{"cluster": "login"}]}):
         with pytest.raises(jsonschema.ValidationError):

@@ -6,12 +6,13 @@
 from __future__ import annotations
 
 import contextlib
+import heapq
 import os
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError, SlurmError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import NoLaunch, RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
@@ -38,6 +39,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 #: A choice among launches asks Slurm only about those whose own files do not say how they ended.
 _UNDECIDED = Policy(decided=False)
+#: The name that stands for the newest launch, unless a launch has it.
+LAST = "last"
+#: The keys of which the newest is looked for, by the times of their folders: a prune changes these too.
+_LOOKED_AT = 16
 
 
 def find_runs(
@@ -106,6 +111,31 @@ def select_runs(options: Parameters) -> list[RunDirectory]:
     return indexed_runs(options, indexed=False)[0]
 
 
+def _of_the_last(state_root: str, options: Parameters) -> Parameters:
+    """Return the options that select the newest launch of all names; of a sweep only the name of all its elements."""
+    if LAST in names_of(state_root):
+        return options
+    runs = newest_of_each_key(walk(state_root, RunFilter(newest=True), indexed=False)[0])
+    lately = heapq.nlargest(_LOOKED_AT, runs, key=_changed_at)
+    if not lately:
+        return options
+    newest = max(lately, key=made_at)
+    known = identity(newest.path)
+    return {**options, "name": known.name, **({} if _array(newest) else {"key": known.key})}
+
+
+def newest_of_each_key(runs: Sequence[RunDirectory]) -> list[RunDirectory]:
+    """Return the newest generation of each key, of runs that are sorted."""
+    return list({key_folder(run): run for run in runs}.values())
+
+
+def _changed_at(run: RunDirectory) -> float:
+    try:
+        return os.stat(key_folder(run)).st_mtime
+    except OSError:
+        return 0.0
+
+
 def indexed_runs(
     options: Parameters, *, newest: bool = False, indexed: bool = True, strange: bool = False
 ) -> tuple[list[RunDirectory], History]:
@@ -116,14 +146,15 @@ def indexed_runs(
     state_root = os.path.expanduser(options["state_root"])
     if options.get("run_dir"):
         return [open_run(os.path.expanduser(options["run_dir"]))], History(state_root)
+    if options.get("name") == LAST and not options.get("key"):
+        options = _of_the_last(state_root, options)
     job_id = options.get("job_id")
     of_key = newest and job_id is None
     wanted = RunFilter(_one(options.get("name")), options.get("key"), options.get("generation"), newest=of_key)
     wanted = replace(wanted, strange=strange and job_id is None)
     runs, history = _found(state_root, wanted, job_id, indexed)
     if newest:
-        # They are sorted, so the last one of a key is the newest.
-        runs = list({key_folder(run): run for run in runs}.values())
+        runs = newest_of_each_key(runs)
     return runs, history
 
 
@@ -150,7 +181,7 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
         names = names_of(root)
         near = suggestion(str(options["name"]), names) if options.get("name") not in (None, *names) else ""
         known = ", ".join(names[:20]) or "none"
-        raise RankzeroError(
+        raise NoLaunch(
             f"no launch with {given} is recorded under state_root {root}{near or '.'} Names known there: {known}."
         )
     newest = newest_of_each(runs)
