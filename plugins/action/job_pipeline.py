@@ -165,8 +165,8 @@ class ActionModule(LaunchManyAction):
             diffs += diff if isinstance(diff, list) else [diff]
         # What must be built first is built, and the action runs again: it reports these problems then.
         if broken and not whole["missing"]:
-            named = [f"{job.stage.path}: " if len(rendered) > 1 and _independent(rendered) else "" for job in rendered]
-            texts = [f"{of}{result.get('msg')}" for of, result in zip(named, results) if result.get("failed")]
+            files = [f"{job.stage.path}: " if _independent(rendered) else "" for job in rendered]
+            texts = [f"{file}{result.get('msg')}" for file, result in zip(files, results) if result.get("failed")]
             return {**whole, "failed": True, "msg": "\n".join(texts)}
         return {**whole, "diff": diffs}
 

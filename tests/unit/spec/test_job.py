@@ -34,7 +34,7 @@ def read(data: dict[str, Any], lines: dict[str, int] | None = None) -> LaunchSpe
 def mistakes(data: dict[str, Any], lines: dict[str, int] | None = None) -> list[str]:
     with pytest.raises(SpecError) as caught:
         read(data, lines)
-    assert caught.value.partial == {"problems": caught.value.problems}
+    assert caught.value.partial == {"error_code": "job_spec", "problems": caught.value.problems}
     return caught.value.problems
 
 
