@@ -324,8 +324,7 @@ def test_any_value_reaches_the_program_and_its_environment(tmp_path: Path) -> No
     found = elements({**data, "roles": {"trainer": program}})
     (tmp_path / "elements").write_text("".join(f"{line}\n" for line in array.lines(found)), encoding="utf-8")
     role = "role() (rankzero_program=(); rankzero_element_role_trainer; show)\n"
-    show = """show() { printf '%s\\0' "${rankzero_program[@]}"; python3 -c '
-import os; print(os.environ["VALUE"], os.environ["OTHER"], sep="\\0", end="\\0")'; }\n"""
+    show = """show() { printf '%s\\0' "${rankzero_program[@]}"; printenv -0 VALUE OTHER; }\n"""
     script = script.replace("rankzero_element_program", "role").partition("\n        printf")[0]
     done = subprocess.run(["bash", "-u", "-c", f"{show}{role}{script}\n    done"], capture_output=True, check=True)
     assert done.stdout.decode().split("\0")[:-1] == expected and done.stderr == b""
