@@ -66,7 +66,7 @@ def translated(value: str, of_task: Callable[[Mapping[str, str]], Job]) -> Job:
 def whole_script(job: Job, words: Sequence[str]) -> None:
     """Give a job the whole script as its program, once in each element. words: the script and its arguments."""
     (numbers, parallel) = tasks_of(job.array) or ([], None)
-    kept = {key: job.spec[key] for key in ("name", "resources", "checkpoint") if key in job.spec}
+    kept: dict[str, Any] = {key: job.spec[key] for key in ("name", "resources", "checkpoint") if key in job.spec}
     line = shlex.join(["bash", *words])
     job.spec = {**kept, "shell": f'{TASK}="${VARIABLE}" {line}', "launcher": {"kind": "none"}}
     nodes = job.nodes or 1
