@@ -30,6 +30,7 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 import addresses  # noqa: E402  # beside this file
 import failure_families  # noqa: E402
+import for_programs  # noqa: E402
 import job_schema  # noqa: E402
 import json_documents  # noqa: E402
 import reference_pages  # noqa: E402
@@ -287,6 +288,7 @@ FILES = {
     tested.PAGE: lambda: table(tested.PAGE, "tests", tested.table()),
     **reference_pages.PAGES,
     **json_documents.FILES,
+    **for_programs.FILES,
 }
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import re
 import shlex
 from collections.abc import Callable
 from typing import Any
@@ -16,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import errors 
 from rankzero import errors
 from rankzero.options import VERBS, parse
 from tests.json_documents import checked
-from tests.repository import read
+from tests.repository import ROOT, read
 from tests.unit.command.conftest import Ansible
 from tests.unit.command.test_documents import KEY, LAUNCH, PLAYED, PROVEN, REPORT, RUN
 from tests.unit.command.test_many import RUNNING
@@ -145,6 +146,18 @@ def test_the_codes_are_documented() -> None:
     own = {getattr(kind, "CODE", "") for kind in vars(own_errors).values()} - {""}
     for code in {*errors.CODES.values(), *own}:
         assert f"`{code}`" in page, code
+
+
+def test_the_pages_for_programs_have_all_verbs_codes_and_pages() -> None:
+    """They are in the wheel, too, and their links lead somewhere."""
+    agents, pages = read("AGENTS.md"), read("llms.txt")
+    own = {getattr(kind, "CODE", "") for kind in vars(own_errors).values()} - {""}
+    assert [word for word in (*VERBS, *errors.CODES.values(), *own) if f"`{word}`" not in agents] == []
+    assert all(line.count("](") == 1 for line in pages.splitlines() if line.startswith("- ")) and "job-spec.md" in pages
+    links = re.findall(r"\]\(([^)#]+)", agents + pages)
+    assert [link for link in links if not (ROOT / link).exists()] == []
+    for name in ("AGENTS.md", "llms.txt"):
+        assert f'"{name}" = "ansible_collections/rankzero/slurm/{name}"' in read("pyproject.toml")
 
 
 def test_ctrl_c_is_a_document(typed: Typed, ansible: Ansible, monkeypatch: pytest.MonkeyPatch) -> None:
