@@ -32,7 +32,7 @@ Pattern = Union[str, Sequence[str]]
 _TEXTS = ("family", "what", "remedy")
 _SWITCHES = ("retry", "blames_node")
 _KEYS = (*_TEXTS, "evidence", "look", "parts", *model.WHERE, "examples", *_SWITCHES)
-_OF_A_MATCH = ("regex", "strength", "what", "evidence", "remedy", "examples")
+_OF_A_MATCH = ("regex", "strength", "what", "evidence", "remedy", "printed_by", "examples")
 _MATCH_KEYS = {"says": (*_OF_A_MATCH, "needles"), "raises": (*_OF_A_MATCH, "frames")}
 STRENGTHS = {
     "decisive": model.DECISIVE,
@@ -45,6 +45,8 @@ STRENGTHS = {
     "echo": model.ECHO,
 }
 _STRENGTH = re.compile(rf"({'|'.join(STRENGTHS)})([+-]\d)?\Z")
+# A program and its release.
+_RELEASE = re.compile(r"\w[^\n]* v?\d[\w.+-]*\Z")
 _NAME = re.compile(r"[a-z][a-z0-9_]{1,39}\Z")
 # A shorter one would match so many lines that Python would process complete logs.
 SHORTEST_NEEDLE = 4
@@ -210,6 +212,8 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
             "or less: cause+1"
         )
     mistakes += _evidence_mistakes(match, ".")
+    if "printed_by" in match and not (_texts(match["printed_by"]) and all(map(_RELEASE.match, match["printed_by"]))):
+        mistakes.append(".printed_by must be a list of programs with their releases, such as Slurm 22.05.8")
     if "examples" in match and not _texts(match["examples"]):
         mistakes.append(".examples must be a list of lines")
     if "needles" in keys and not mistakes:

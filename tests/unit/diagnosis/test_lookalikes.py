@@ -327,6 +327,15 @@ def test_the_reason_of_a_container_counts_more_than_the_report_that_it_did_not_s
         assert found.family == "container_start" and found.root and found.root.text.endswith(reason)
 
 
+def test_an_error_of_a_fortran_program_is_no_crash_unless_it_names_a_signal() -> None:
+    for line in (
+        "error (200): program aborting due to window-CLOSE event",
+        "severe (24): end-of-file during read, unit 7",
+    ):
+        assert diagnosed(f"start\nforrtl: {line}\n").family != "crash"
+    assert diagnosed("start\nforrtl: severe (174): SIGSEGV, segmentation fault occurred\n").family == "crash"
+
+
 def test_an_error_in_columns_is_of_no_container() -> None:
     assert diagnosed("start\nERROR  : the table has no rows\n").family != "container_start"
     assert diagnosed("start\nERROR  : Failed to create user namespace: it is disabled\n").family == "container_start"

@@ -83,6 +83,10 @@ def test_a_site_may_know_an_exception_and_through_what_it_went(tmp_path: Path) -
             {"says": [{**GOOD["says"][0], "evidence": "seat"}]},
             "says[0].evidence proves a sentence: give what beside it",
         ),
+        (
+            {"says": [{**GOOD["says"][0], "printed_by": ["solver"]}]},
+            "says[0].printed_by must be a list of programs with",
+        ),
         ({"what": "no {seat}"}, "what names {seat}, which no regex captures"),
     ],
 )

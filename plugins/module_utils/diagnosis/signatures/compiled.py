@@ -268,11 +268,10 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  "EXIT CODE: 13", "EXIT STRING: ", "KILLED BY SIGNAL: ", "code -11", "code -4", "code -7", "code -8", "code = -11",
  "code = -4", "code = -7", "code = -8", "corrupted double-linked list", "died with <Signals.SIG", "died with exit
  code -", "exited on signal "]}, {"regex": "Unhandled exception: \\S+\\. what\\(\\):", "strength": 14, "needles":
- ["Unhandled exception: "]}, {"regex": "Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: (?:severe|error)
- |Signal: (?:Segmentation fault|Bus error|Floating point exception) \\(", "strength": 15, "needles": ["Program
- received signal SIGBUS", "Program received signal SIGFPE", "Program received signal SIGILL", "Program received
- signal SIGSEGV", "Signal: Bus error (", "Signal: Floating point exception (", "Signal: Segmentation fault (",
- "forrtl: error ", "forrtl: severe "]}], "raises": []},
+ ["Unhandled exception: "]}, {"regex": "Program received signal SIG(?:SEGV|BUS|ILL|FPE)|^forrtl: severe \\(\\d+\\):
+ SIG|Signal: (?:Segmentation fault|Bus error|Floating point exception) \\(", "strength": 15, "needles": ["Program
+ received signal SIG", "Signal: Bus error (", "Signal: Floating point exception (", "Signal: Segmentation fault (",
+ "forrtl: severe ("]}], "raises": []},
 {"family": "cuda_device", "what": "a GPU is lost, broken or not visible", "remedy": "If it happens on the same node
  again, exclude the node: `resources.exclude`. No device at all: `resources.gpus_per_node`, and no
  `CUDA_VISIBLE_DEVICES` in `env`.", "look": "Compare `nvidia-smi -L` and CUDA_VISIBLE_DEVICES on that node with what
