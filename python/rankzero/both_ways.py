@@ -155,6 +155,8 @@ def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
     """Why a script and its job are not compared; empty where they are."""
     with open(given.script, encoding="utf-8") as stream:
         script = stream.read()
+    if "sweep" in job:
+        return "its job is a sweep, and each of its elements is a launch; compare the script without --array"
     if "container" in job or CONTAINER.search(script):
         return "its ranks run in a container, in which there are no stand-ins"
     source = os.path.abspath(os.path.join(os.path.dirname(path), (job.get("code") or {}).get("src", "..")))

@@ -46,6 +46,7 @@ def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) 
     ("body", "head", "more", "why"),
     [
         ("srun --container-image=a.sqsh python train.py", "", (), "container"),
+        (f"{SRUN} $SLURM_ARRAY_TASK_ID", "--ntasks-per-node=1 --array=1-2", (), "sweep"),
         (f"cd sub && {SRUN}", "", (), "submitted from another folder"),
         (SRUN, "--export=NONE", (), "--export=NONE"),
         (f"{SRUN} $A_TOKEN", "", ("--set", "A_TOKEN=correct-horse"), "A_TOKEN is a secret"),
