@@ -17,6 +17,7 @@ from packaging.version import Version
 from tests import wheels
 from tests.repository import BIN, bullet_list, dead_links, files, load_yaml, read, run
 
+AT_THE_TOP = ("galaxy.yml", "COPYING", "README.md", "CHANGELOG.rst", "AGENTS.md", "llms.txt")
 INSIDE = "ansible_collections/rankzero/slurm/"
 
 
@@ -35,7 +36,7 @@ def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:
         held = set(archive.namelist())
     folders = ("plugins/", "roles/", "playbooks/", "meta/", "docs/", "examples/")
     wanted = {f"{INSIDE}{path}" for folder in folders for path in files(folder)}
-    wanted |= {f"{INSIDE}{name}" for name in ("galaxy.yml", "COPYING", "README.md", "CHANGELOG.rst")}
+    wanted |= {f"{INSIDE}{name}" for name in AT_THE_TOP}
     wanted |= {path.removeprefix("python/") for path in files("python/")}
     assert not wanted - held, "missing:" + bullet_list(sorted(wanted - held))
     others = {path for path in held - wanted if ".dist-info/" not in path}

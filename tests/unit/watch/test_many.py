@@ -23,8 +23,8 @@ def run_dir(number: int) -> str:
     return f"/shared/project/a-rather-long-name-of-a-project/rankzero/state/runs/gpt-{number}/0123456789abcdef/1"
 
 
-def waits(count: int) -> Waits:
-    return Waits([Watch(run_dir(number), str(number)) for number in range(count)])
+def waits(count: int, first: int | None = None) -> Waits:
+    return Waits([Watch(run_dir(number), str(number)) for number in range(count)], first)
 
 
 def queue(*states: str) -> dict[str, JobRecord]:
@@ -171,3 +171,16 @@ def test_times_and_lists_in_words() -> None:
     ]
     assert len(moment(1e9, 1e9 + 60)) == 5 and len(moment(1e9, 0)) == 16
     assert short_list(["a", "b"]) == "a, b" and short_list(list("abcdef")) == "a, b, c and 3 more"
+
+
+def test_the_first_that_end_are_enough_whichever_they_are() -> None:
+    cluster = Cluster(waits(4, first=2), ["RUNNING"] * 4)
+    cluster.poll()
+    cluster.outcomes = {"3"}
+    while len(cluster.waits.left) > 3:
+        cluster.poll()
+    assert not cluster.waits.done
+    cluster.outcomes |= {"1"}
+    while not cluster.waits.done:
+        cluster.poll()
+    assert cluster.waits.left == [0, 2]
