@@ -255,7 +255,7 @@ class ActionModule(Action):
         except (AnsibleError, OSError):
             result = {}
         diagnosis = result.get("diagnosis")
-        if event.kind != "slow" and at_work(diagnosis):
+        if event.kind != "slow" and at_work(diagnosis, watch.pace.silence(time.monotonic())):
             watch.pace.work(time.monotonic())
             watch.stands = ""
             return False

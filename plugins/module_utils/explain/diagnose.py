@@ -183,7 +183,8 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     if request.write and not request.check_mode:
         culprit = _held_up(run, launch.attempt, started, steady=stall is None) if stall or silence else None
         if culprit is not None or stall is not None:
-            stall = stall or silence
+            # Of a log whose steps have no time, ranks that are at work show no stall.
+            stall = stall or (silence if culprit is not None and culprit.kind != standstill.WORK else None)
             facts["standstill"] = culprit.as_dict() if culprit else None
         else:
             slow = slowdown.find_slowdown(checklist.ends_by_rank(_rank_logs(scanned), opener=run.shown().at))
@@ -212,7 +213,7 @@ def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, ste
         return None
     culprit = _culprit(looks[-1], started, dumps)
     # At the start, one rank comes first, and the others may compute for long.
-    return None if steady and culprit is not None and culprit.kind in ("alone", standstill.WORK) else culprit
+    return None if steady and culprit is not None and culprit.kind == "alone" else culprit
 
 
 def _slowness(

@@ -149,6 +149,10 @@ class Pace:
             return [Event("slow", "", paces=slower)]
         return [Event("quiet", "")] if self.silent(now) else []
 
+    def silence(self, now: float) -> float:
+        """For how many seconds there was neither a step nor a line."""
+        return now - self._grew(now)
+
     def work(self, now: float) -> None:
         """A look has shown that the ranks evaluate or save: the run stands still only if that takes long."""
         self.worked = self._grew(now)

@@ -15,17 +15,15 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import S
 LOOKED_AT = ("stalled", "quiet", "slow")
 
 
-def at_work(diagnosis: object) -> bool:
-    """Whether the ranks of a job without a step evaluate or save, as far as a look can tell. A long time of it is said
-    all the same.
+def at_work(diagnosis: object, seconds: float) -> bool:
+    """Whether the ranks of a job that is silent for so long evaluate or save, as far as a look can tell. A long time of
+    it is said all the same.
     """
     facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
     if not isinstance(diagnosis, Mapping) or not isinstance(facts, Mapping):
         return False
-    culprit, stall = facts.get("standstill"), diagnosis.get("stall")
-    age = stall.get("age") if isinstance(stall, Mapping) else None
-    young = isinstance(age, (int, float)) and age < SILENT_SECONDS
-    return young and isinstance(culprit, Mapping) and bool(culprit.get("at_work"))
+    culprit = facts.get("standstill")
+    return seconds < SILENT_SECONDS and isinstance(culprit, Mapping) and bool(culprit.get("at_work"))
 
 
 def why(event: Event, diagnosis: object) -> str:
@@ -40,7 +38,7 @@ def why(event: Event, diagnosis: object) -> str:
         certain = isinstance(late, Mapping) and late.get("ranks")
         much = event.paces[1] >= SLOWER * event.paces[0]
         return str(slow.get("message")) if isinstance(slow, Mapping) and (certain or much) else ""
-    if not isinstance(culprit, Mapping):
+    if not isinstance(culprit, Mapping) or (event.kind == "quiet" and not isinstance(stall, Mapping)):
         return ""
     since = f"{stall.get('message')}: " if event.kind == "quiet" and isinstance(stall, Mapping) else ""
     return f"{since}{culprit.get('message')}"

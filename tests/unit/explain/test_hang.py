@@ -104,6 +104,17 @@ def test_a_silent_program_is_held_up_only_where_nothing_moves(
     assert [rank.rank for rank in verdict.ranks] == [2] if verdict else moves
 
 
+def test_ranks_that_all_evaluate_are_at_work_also_where_steps_have_no_time(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rows = [{"rank": rank, "state": "R", "cpu": 1.0, "stack": READS} for rank in range(2)]
+    looks = [{"node": "node01", "processes": rows}]
+    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt, _nodes: looks)
+    run = RunDirectory(str(Run.below(tmp_path).started(ranks=2).path))
+    verdict = diagnose._held_up(run, 0, run.started() or {}, steady=True)
+    assert verdict is not None and verdict.at_work and not verdict.ranks
+
+
 @pytest.mark.parametrize("with_roles", [False, True])
 def test_a_server_that_waits_for_requests_holds_nobody_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, with_roles: bool

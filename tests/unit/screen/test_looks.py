@@ -29,8 +29,9 @@ def test_an_event_without_words_gets_them_from_a_look_at_the_ranks() -> None:
 
 def test_ranks_that_evaluate_or_save_do_not_stand_still_until_that_takes_long() -> None:
     culprit = {"message": "rank 0 on node01 computes (work/train.py:9, in evaluate)", "at_work": True}
-    assert looks.at_work({"facts": {"standstill": culprit}, "stall": {"age": 75.0}})
-    assert not looks.at_work({"facts": {"standstill": culprit}, "stall": {"age": 301.0}})
-    assert not looks.at_work({"facts": {"standstill": {**culprit, "at_work": False}}, "stall": {"age": 75.0}})
-    assert not looks.at_work({"facts": {"standstill": None}, "stall": {"age": 75.0}}), "nothing is known of the ranks"
-    assert not looks.at_work(None) and not looks.at_work({"facts": {"standstill": culprit}, "stall": None})
+    assert looks.at_work({"facts": {"standstill": culprit}}, 75.0)
+    assert not looks.at_work({"facts": {"standstill": culprit}}, 301.0)
+    assert not looks.at_work({"facts": {"standstill": {**culprit, "at_work": False}}}, 75.0)
+    assert not looks.at_work({"facts": {"standstill": None}}, 75.0), "nothing is known of the ranks"
+    assert not looks.at_work(None, 75.0)
+    assert looks.why(Event("quiet", ""), {"facts": {"standstill": culprit}, "stall": None}) == ""
