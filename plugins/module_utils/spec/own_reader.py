@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 
 
-def _nothing(_fields: dict[str, Any]) -> list[str]:
+def _nothing(_fields: Mapping[str, Any]) -> list[str]:
     return []
 
 
