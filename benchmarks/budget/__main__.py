@@ -32,9 +32,16 @@ from benchmarks.releases import collections_of
 BUDGET = Path(__file__).with_name("budget.json")
 SPECS = 30
 WAYS = ("empty play", "warm launch", "unchanged launch, with the wait and its logs", "check mode")
+#: What people type -> its words. The last edits a line of the program before it.
+TYPED = {
+    "rankzero plan": ("plan",),
+    "rankzero run -d": ("run", "-d"),
+    "rankzero run, proven already": ("run",),
+    "rankzero run -d, code edited": ("run", "-d"),
+}
 COMMANDS = ("sbatch", "squeue", "sacct", "scontrol", "sinfo", "sacctmgr", "scancel")
 PARTITION = ("batch", "batch*", "up", "infinite", "1:00:00", "1-infinite", "8", "16", "64000", "(null)", "idle", "x")
-# What a stand-in does: it logs its name. sbatch counts its jobs, sinfo knows one partition, squeue shows each job.
+# What a stand-in does: it logs its name. sbatch counts its jobs, sinfo knows one partition, scontrol answers a ping.
 STAND_IN = """#!/bin/sh
 name=${{0##*/}}
 echo "$name" >> {log}
@@ -43,6 +50,8 @@ sbatch)
     case "$*" in *--test-only*) exit 0 ;; esac
     echo x >> {log}.jobs; echo $((1000 + $(wc -l < {log}.jobs))) ;;
 sinfo) printf '{partition}' ;;
+scontrol)
+    case "$*" in ping) echo "Slurmctld(primary) at head is UP" ;; esac ;;
 esac
 """
 JOB = """name: {name}
@@ -63,6 +72,9 @@ class Ground:
         (self.project / "code" / "train.py").write_text("print('trained')\n")
         python = f"ansible_connection=local ansible_python_interpreter={sys.executable}"
         (folder / "inventory").write_text(f"[slurm_login]\nlogin {python}\n")
+        roots = {"state_root": str(folder / "state"), "store_root": str(folder / "store")}
+        host = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "launch_cluster": roots}
+        (folder / "plain.json").write_text(json.dumps({"slurm_login": {"hosts": {"login": host}}}))
         (folder / "empty.yml").write_text("- hosts: slurm_login\n  gather_facts: false\n  tasks: []\n")
         commands = folder / "bin"
         commands.mkdir()
@@ -78,6 +90,11 @@ class Ground:
             "ANSIBLE_COLLECTIONS_PATH": collections_path,
         }
         self.environment = {**os.environ, **own}
+        # A setting that only a playbook reads would make the command run one.
+        self.typing = {
+            name: value for name, value in self.environment.items() if name not in ("ANSIBLE_PIPELINING", "CI")
+        }
+        self.typing["PYTHONPATH"] = f"{collections_path}/ansible_collections/rankzero/slurm/python"
         self.count = 0
 
     def play(self, playbook: str, *options: str, **variables: Any) -> tuple[float, collections.Counter[str]]:
@@ -86,9 +103,19 @@ class Ground:
         roots = {"state_root": str(self.folder / "state"), "store_root": str(self.folder / "store")}
         given = {"launch_cluster": roots, **variables} if variables else {}
         argv = ["ansible-playbook", "-i", str(self.folder / "inventory"), playbook, *options, "-e", json.dumps(given)]
+        return self.timed(argv, self.environment)
+
+    def typed(self, *words: str) -> tuple[float, collections.Counter[str]]:
+        """As `play`, of the command `rankzero` with a plain inventory."""
+        self.log.write_text("")
+        argv = [sys.executable, "-m", "rankzero", *words, "-i", str(self.folder / "plain.json")]
+        return self.timed(argv, self.typing)
+
+    def timed(self, argv: list[str], environment: Mapping[str, str]) -> tuple[float, collections.Counter[str]]:
+        """Run a program, which must end with 0. Returns its seconds and the Slurm commands."""
         began = time.monotonic()
         quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
-        done = subprocess.run(argv, check=False, cwd=self.project, env=self.environment, **quiet)
+        done = subprocess.run(argv, check=False, cwd=self.project, env=environment, **quiet)
         seconds = time.monotonic() - began
         if done.returncode:
             raise SystemExit(f"{' '.join(argv)}\n{done.stdout}{done.stderr}")
@@ -120,11 +147,20 @@ class Ground:
         self.play("rankzero.slurm.train", job=self.job("proven"), launch_wait=False)
         self.prove()
         self.play("rankzero.slurm.train", job="proven.yml", launch_wait=True)
+        self.typed("run", "proven.yml")
 
     def measure(self, way: str, number: int, specs: int) -> tuple[float, collections.Counter[str]]:
         """Run one way once."""
         if way == "empty play":
             return self.play(str(self.folder / "empty.yml"))
+        if way in TYPED:
+            job = "proven.yml" if "proven" in way else self.job(f"typed-{self.count}")
+            if "edited" in way:
+                (self.project / "code" / "train.py").write_text(f"print('trained {self.count}')\n")
+            try:
+                return self.typed(TYPED[way][0], job, *TYPED[way][1:])
+            finally:
+                (self.project / "code" / "train.py").write_text("print('trained')\n")
         if way == "warm launch":
             return self.play("rankzero.slurm.train", job=self.job(f"warm-{number}"), launch_wait=False)
         if way == "check mode":
@@ -196,7 +232,7 @@ def main() -> int:
         if options.against:
             old = collections_of(options.against, Path(name) / "collections")
             grounds[options.against] = Ground(Path(name) / "old", old)
-        ways = (*WAYS, f"reconcile, {options.specs} new specs", f"reconcile, {options.specs} specs again")
+        ways = (*WAYS, *TYPED, f"reconcile, {options.specs} new specs", f"reconcile, {options.specs} specs again")
         measured: dict[str, Measured] = {version: {way: [] for way in ways} for version in grounds}
         for ground in grounds.values():
             ground.warm_up()

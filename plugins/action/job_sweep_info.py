@@ -10,6 +10,8 @@ import time
 from dataclasses import dataclass
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import (
@@ -68,7 +70,13 @@ class ActionModule(Action):
             # Each round costs Slurm one query, however many elements there are.
             delay = min(delay * 1.3, max(options.poll_max, FIRST_DELAY))
             try:
-                result = retried(self._ask, self._say, options.reconnect_timeout, self._connection)
+                result = retried(
+                    self._ask,
+                    self._say,
+                    options.reconnect_timeout,
+                    self._connection,
+                    lost=(AnsibleConnectionFailure,),
+                )
             except ConnectionLost as error:
                 return {**result, "failed": True, "msg": _lost(self._host, sweep, str(error))}
             polls += 1

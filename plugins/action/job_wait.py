@@ -5,381 +5,40 @@
 
 from __future__ import annotations
 
-import re
-import shutil
-import sys
-import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
-from types import MappingProxyType
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import NOTIFY_SPEC, WAIT_SPEC, WaitOptions
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
-from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.checker import checker
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, WaitOptions
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.wait_ends import ending, lost
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.waiting import Wait
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, at_work, why
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
-
-if TYPE_CHECKING:
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
-
-# After the outcome appears, Slurm needs a moment to close the job.
-SETTLE = 3.0
-# With many launches: the shortest time between two lines with totals, and a slow pace for step lines.
-SUMMARY_SECONDS = 10.0
-MANY_PACE = 30.0
-# The longest sentence about why a job stands still, in characters.
-WHY_WIDTH = 600
-# Workers of newer versions of ansible-core have no terminal. This line runs in the process that has one.
-AT_TERMINAL = sys.stdout is not None and sys.stdout.isatty()
-WIDTH = shutil.get_terminal_size().columns
-
-_MODULE = "rankzero.slurm.job_wait"
-
-Screens = list[Progress | Waiting]
-Counts = tuple[int, int, int]
-# Fields of the module's answer that are for this action alone.
-_INTERNAL = ("_proof", "_notify", "_logs", "_hidden")
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
 
 
-@dataclass
-class _Launch:
-    """A launch of the module's answer, and what is returned of it.
-
-    `artifact`: what its job needs to prove, if that is waited for. `notifies`: whether messages are sent about it.
-    `hidden`: it ended so lately that a network file system may still hide its outcome.
-    """
-
-    report: LaunchReport
-    result: ModuleResult
-    artifact: str = ""
-    notifies: bool = False
-    hidden: bool = False
-
-    @classmethod
-    def of(cls, answer: ModuleResult) -> _Launch:
-        """Read a launch of an answer."""
-        shown = {name: value for name, value in answer.items() if name not in _INTERNAL}
-        marks = answer.get("_notify", False), answer.get("_hidden", False)
-        return cls(LaunchReport.of(answer), shown, answer.get("_proof", ""), *marks)
-
-    def end(self, watch: Watch, timeout: int) -> None:
-        """Add what only the wait knows."""
-        message = self.report.message
-        if watch.hopeless is not None:
-            message = f"it can never start: {watch.hopeless.sentence}"
-        elif watch.matched is None and watch.pattern is not None and self.report.completed:
-            message = f"it ended, and no line of its log matches {watch.pattern.pattern}: {message}"
-        elif not watch.done:
-            message = f"not finished after {timeout} s (wait_timeout); the job continues: {message}"
-        self.report = replace(self.report, message=message)
-        told = {"matched": watch.matched, "proven": watch.proven or self.report.success, "message": message}
-        progress = {} if watch.metrics is None else {"progress": vars(watch.metrics)}
-        self.result = {**self.result, **progress, **told}
-
-
-class ActionModule(Action):
+class ActionModule(Wait, Action):
     _supports_check_mode = True
     _supports_async = False
-    _same: Mapping[str, str] = MappingProxyType({})
+    LOST = (AnsibleConnectionFailure,)
+    FAILED = (AnsibleError,)
+    screen = display
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         public = {name: spec for name, spec in WAIT_SPEC.items() if not name.startswith("x_")}
         _checked, options = self.validate_argument_spec(public)
-        self._options = record_of(WaitOptions, options)
-        self._task_vars = task_vars or {}
-        self._host = self._task_vars.get("inventory_hostname", "localhost")
-        try:
-            self._logs = self._final_logs(self._options.logs_dest, self._options.run_dir)
-            return self._wait(self._options.compiled())
-        except RankzeroError as error:
-            return {"failed": True, "msg": error.message, **error.partial}
-        except ConnectionLost as error:
-            # Before the first answer, nothing is known about the job, which is not affected.
-            message = f"the connection to {self._host} was lost, and {error}. No job is affected; run the same command"
-            return {"failed": True, "standing": UNKNOWN, "completed": False, "msg": f"{message} again."}
+        self.inventory = task_vars or {}
+        self.arguments = self._task.args
+        self.check_mode = bool(self._task.check_mode)
+        self.host = str(self.inventory.get("inventory_hostname", "localhost"))
+        self.alone = len(self.inventory.get("ansible_play_hosts_all") or [self.host]) == 1
+        return self.waited(record_of(WaitOptions, options))
 
-    def _wait(self, pattern: re.Pattern[str] | None) -> ModuleResult:
-        began = time.monotonic()
-        options = self._options
-        first = self._retried(self._record, self._line)
-        if first.get("failed"):
-            return first
-        launches = self._launches(first)
-        if choice := first.get("choice"):
-            self._line(choice, None)
-            # The launch stays the same, even if a newer one of its name appears in the meantime.
-            self._same = {"run_dir": launches[0].report.run_dir}
-        notices = self._notices(launches)
-        open_ = [
-            index for index, launch in enumerate(launches) if not _nothing_to_wait_for(launch, pattern is not None)
-        ]
-        wanted = min(options.first or len(launches), len(launches)) - (len(launches) - len(open_))
-        if self._task.check_mode or wanted <= 0:
-            if notices:
-                notices.end(time.monotonic())
-            return self._result(first, launches)
-        waits = Waits([self._watch(launches[index], pattern) for index in open_], wanted)
-        screens = [self._screen(launches[index].report, len(open_)) for index in open_]
-        timeout = options.wait_timeout
-        self._report(screens)
-        try:
-            polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None, notices)
-            settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
-            last = self._retried(lambda: self._record(settle, lately), screens[0].show_line)
-        except ConnectionLost as error:
-            message = lost(self._host, waits, str(error), None if options.many else self._task_vars)
-            told = {"failed": True, "completed": False, "msg": message}
-            return {**(_together(first, launches) if options.many else launches[0].result), **told}
-        if last.get("failed"):
-            return last
-        commands = last.get("slurm_commands", 0) + asked
-        counts = {"polls": polls, "waited": time.monotonic() - began, "slurm_commands": commands}
-        ends = self._launches(last)
-        for index, watch, screen in zip(open_, waits.watches, screens):
-            ends[index].end(watch, timeout)
-            report = ends[index].report
-            if isinstance(screen, Waiting):
-                goes_on = not report.completed and watch.hopeless is None
-                screen.end(None if goes_on else report.success, ending(report, watch))
-            else:
-                screen.show_line(ending(report, watch))
-        if notices:
-            notices.end(time.monotonic())
-        return {**self._result(last, ends), **counts}
+    def call(self, module: str, module_args: Parameters, spec: Spec | None) -> ModuleResult:
+        """Run a module on the host."""
+        return call_module(self, module, module_args, self.inventory, spec)
 
-    def _launches(self, answer: ModuleResult) -> list[_Launch]:
-        """The launches of an answer of the module."""
-        return [_Launch.of(each) for each in (answer.get("launches", []) if self._options.many else [answer])]
-
-    def _result(self, answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
-        """The result of the action for an answer of the module, with the logs that came with it."""
-        if self._options.many:
-            return _together(answer, launches)
-        taken = self._logs.taken(answer.get("_logs")) if self._logs else None
-        return {**launches[0].result, **({"logs": taken} if taken else {})}
-
-    def _final_logs(self, dest: str | None, run_dir: str | None) -> FinalLogs | None:
-        """What fetches the logs with a look. Imported only if a task asks for them."""
-        if not dest or not run_dir or self._task.check_mode:
-            return None
-        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
-
-        return FinalLogs(dest, run_dir)
-
-    def _notices(self, launches: Sequence[_Launch]) -> Notices | None:
-        """What sends messages; None if these launches notify nobody. Imported only for those that do."""
-        run_dirs = [launch.report.run_dir for launch in launches if launch.notifies]
-        if not run_dirs or self._task.check_mode:
-            return None
-        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
-
-        def call(options: Mapping[str, Any]) -> ModuleResult:
-            return call_module(self, "rankzero.slurm.job_notify", options, self._task_vars, NOTIFY_SPEC)
-
-        return Notices(run_dirs, call, lambda text: self._line(text, "yellow"))
-
-    def _record(self, settle: float = 0.0, asked: int | None = None) -> ModuleResult:
-        """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
-        given = {name: value for name, value in self._task.args.items() if name != "logs_dest"}
-        logs = self._logs.request() if self._logs else None
-        arguments = {**given, **self._same, "x_settle": settle, "x_asked": asked, "x_logs": logs}
-        return call_module(self, _MODULE, arguments, self._task_vars, WAIT_SPEC)
-
-    def _line(self, text: str, color: str | None) -> None:
-        """Show a line before a job is known."""
-        display.display(f"{self._host}: {text}", color=color)
-
-    def _retried(self, command: Callable[[], ModuleResult], say: Callable[[str, str | None], None]) -> ModuleResult:
-        timeout = self._options.reconnect_timeout
-        return retried(command, say, timeout, self._connection, clock=time.monotonic, sleep=time.sleep)
-
-    def _polled(self, request: Request, say: Callable[[str, str | None], None]) -> tuple[Poll, float]:
-        """(a poll, the seconds it took). An outage before the answer is not included: it says nothing about the speed
-        of the connection. Raises RankzeroError.
-        """
-        began = 0.0
-
-        def polled() -> ModuleResult:
-            nonlocal began
-            began = time.monotonic()
-            return call_module(self, _MODULE, {"x_poll": request.as_dict()}, self._task_vars, WAIT_SPEC)
-
-        answer = self._retried(polled, say)
-        took = time.monotonic() - began
-        # An answer that was cut short on its way is asked for again.
-        if answer.get("failed") and "module_stdout" not in answer:
-            raise RankzeroError(str(answer.get("msg")))
-        return Poll.of(answer.get("poll")), took
-
-    def _watch(self, launch: _Launch, pattern: re.Pattern[str] | None) -> Watch:
-        options = self._options
-        return Watch(
-            launch.report.run_dir,
-            launch.report.job_id or "",
-            until=options.until,
-            poll_min=max(0.05, options.poll_min),
-            poll_max=max(0.05, options.poll_max),
-            outcome_grace=options.outcome_grace,
-            pattern=pattern,
-            log=options.log,
-            artifact=launch.artifact,
-        )
-
-    def _look(self, watch: Watch, screen: Progress | Waiting, event: Event) -> bool:
-        """Look at the ranks, and say which of them holds up a job or makes it slow. A diagnosis that fails is left out:
-        the wait goes on. Whether the event is news: a job that evaluates or saves does not stand still.
-        """
-        limits = {"stall_seconds": STALL_SECONDS / 2, "stall_factor": STALL_FACTOR / 2}
-        arguments = {"run_dir": watch.run_dir, **limits, "x_paces": list(event.paces)}
-        try:
-            result = call_module(self, "rankzero.slurm.job_diagnosis", arguments, self._task_vars, None)
-        except (AnsibleError, OSError):
-            result = {}
-        diagnosis = result.get("diagnosis")
-        if event.kind != "slow" and at_work(diagnosis, watch.pace.silence(time.monotonic())):
-            watch.pace.work(time.monotonic())
-            watch.stands = ""
-            return False
-        screen.events([event] if event.text else [])
-        told = why(event, diagnosis)
-        if told:
-            screen.show_line(printable(told, WHY_WIDTH), "yellow")
-            if event.kind == "quiet":
-                watch.pace.blame(time.monotonic())
-        return True
-
-    def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:
-        if count == 1 and display.draws:
-            return Waiting(
-                display.row, self._host, report.job_id or "", time.monotonic, attached=bool(report.started_at)
-            )
-        alone = count == 1 and AT_TERMINAL and len(self._task_vars.get("ansible_play_hosts_all") or [self._host]) == 1
-        made = Progress(
-            display.display,
-            self._host,
-            time.monotonic,
-            pace=PACE if count == 1 else MANY_PACE,
-            bar=display.progress if alone else None,
-            width=WIDTH,
-        )
-        made.job_id = report.job_id or ""
-        return made
-
-    def _report(self, screens: Screens) -> None:
-        if isinstance(screens[0], Waiting):
-            screens[0].begin()
-            return
-        text = "waiting; Ctrl-C leaves the job alone, and the same command attaches to it again"
-        if self._options.many:
-            text = "Ctrl-C leaves the jobs alone, and the same command attaches again"
-            display.display(f"{self._host}: waiting for {len(screens)} launches; {text}")
-        else:
-            screens[0].show_line(text)
-
-    def _poll(self, waits: Waits, screens: Screens, deadline: float | None, notices: Notices | None) -> Counts:
-        """Poll until every watch is done or the deadline has passed. Returns the number of polls, of squeue calls, and
-        of squeue calls in the last minute.
-        """
-        polls = asked = 0
-        moments: list[float] = []
-        summary_at = time.monotonic()
-        summary = ""
-        pause = 0.0
-        while not waits.done:
-            now = time.monotonic()
-            ask = waits.ask_queue(now)
-            targets = tuple(waits.targets(now, asks=ask))
-            request = Request(
-                targets,
-                jobs=tuple(waits.jobs()) if ask else (),
-                budget=self._options.queue_budget,
-                hold=0.0 if ask else pause,
-                checker=checker() if any(target.artifact for target in targets) else (),
-            )
-            seen, round_trip = self._polled(request, screens[0].show_line)
-            polls += 1
-            asked += seen.asked
-            moments += [now] * bool(ask)
-            for view in seen.views:
-                if view.untrusted:
-                    raise RankzeroError(view.untrusted)
-            now = time.monotonic()
-            for index, event in waits.feed(seen, now):
-                if event.kind not in LOOKED_AT:
-                    screens[index].events([event] if event.text else [])
-                elif not self._look(waits.watches[index], screens[index], event):
-                    continue
-                screens[index].job_id = waits.watches[index].job_id
-                if notices:
-                    notices.see(waits.watches[index], event)
-            if notices:
-                notices.send(now)
-            _refresh(screens, waits.watches)
-            if len(screens) > 1 and now - summary_at >= SUMMARY_SECONDS and waits.summary() != summary:
-                summary_at, summary = now, waits.summary()
-                display.display(f"{self._host}: {summary}")
-            left = None if deadline is None else deadline - time.monotonic()
-            if waits.done or (left is not None and left <= 0):  # type: ignore[redundant-expr]  # feed has changed it
-                break
-            pause = waits.delay(max(0.0, round_trip - seen.held))
-            pause = pause if left is None else min(pause, left)
-            # A queue that was called in vain is not called again at once.
-            if not (waits.holds() and seen.whole) or (ask and waits.ask_queue(now)):
-                time.sleep(pause)
-                pause = 0.0
-        for screen in screens:
-            if isinstance(screen, Progress):
-                screen.flush()
-        return polls, asked, sum(moment > time.monotonic() - 60 for moment in moments)
-
-
-def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
-    """Show what a single launch does now, with or without news."""
-    for screen in screens if len(screens) == 1 else ():
-        if isinstance(screen, Waiting):
-            screen.update(watches[0])
-        else:
-            screen.events([])
-
-
-def _nothing_to_wait_for(launch: _Launch, reads: bool) -> bool:
-    """Whether the first look is already final. `reads`: a log is to be read, which may exist even after the end."""
-    if launch.report.job_id is None:
-        return True
-    return launch.report.completed and not launch.hidden and not reads
-
-
-def _together(answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
-    """The combined result for several launches."""
-    reports = [launch.report for launch in launches]
-    good, over = sum(report.success for report in reports), sum(report.completed for report in reports)
-    bad = [report for report in reports if report.completed and not report.success]
-    message = f"{good} of {len(reports)} succeeded, {len(bad)} failed, {len(reports) - over} not over"
-    told = "; ".join(f"{report.name} (job {report.job_id}): {report.message}" for report in bad[:5])
-    more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
-    return {
-        **answer,
-        "launches": [launch.result for launch in launches],
-        "completed": over == len(reports),
-        "success": good == len(reports),
-        "message": f"{message}{': ' if told else ''}{told}{more}",
-    }
+    def connection(self) -> Any:
+        """As the base says."""
+        return self._connection

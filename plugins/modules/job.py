@@ -61,6 +61,9 @@ options:
   x_runtime:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict
+  x_code:
+    description: Internal. Set by the action plugin of this module; a task cannot set it.
+    type: str
 seealso:
   - module: rankzero.slurm.job_wait
   - module: rankzero.slurm.node_exclusion

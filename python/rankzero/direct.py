@@ -10,7 +10,6 @@ the same, and whatever could not be asked, is left to the playbook. Nothing here
 
 from __future__ import annotations
 
-import json
 import os
 import sys
 from collections.abc import Callable, Iterator, Mapping
@@ -21,10 +20,11 @@ from typing import TYPE_CHECKING, Any
 from rankzero import errors
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.library import collection, importable
-from rankzero.playbook import COLLECTION, Call, Played, Record
+from rankzero.playbook import Call, Played
 
 if TYPE_CHECKING:
     from rankzero.host import Host
+    from rankzero.tasks import Tasks
 
 Arguments = Mapping[str, Any]
 Result = dict[str, Any]
@@ -40,17 +40,17 @@ SELECTION = {
 
 @dataclass(frozen=True)
 class Verb:
-    """A playbook whose first task for the cluster calls one module, and whose next one shows lines.
+    """A playbook whose first task for the cluster calls one module.
 
     `variables`: all that the playbook reads from an inventory, but for the cluster's. `title`: of its task. `do`: what
-    it does on the host. `shows`: the lines that it shows of a result, if it shows any.
+    it does on the host. `then`: the tasks after it.
     """
 
     module: str
     title: str
     variables: tuple[str, ...]
     do: Callable[[Host, Call], Result]
-    shows: Callable[[Result], list[str] | None] = lambda _result: None
+    then: Callable[[Tasks, Call, Result], None] = lambda _tasks, _call, _result: None
 
 
 def _status(host: Host, call: Call) -> Result:
@@ -68,19 +68,23 @@ def _status(host: Host, call: Call) -> Result:
     return host.called("job_info", {**_selected(host, given), **wanted}, INFO_SPEC)
 
 
-def _diagnose(host: Host, call: Call) -> Result:
-    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
-
+def _refuse_families(host: Host) -> None:
     if host.login.cluster.get("diagnosis_families"):
         raise NotPlain("the site has failure families of its own")
     if host.login.cluster.get("diagnosis"):
         raise NotPlain("the site has a reader of failures of its own")
+
+
+def _diagnose(host: Host, call: Call) -> Result:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
+
+    _refuse_families(host)
     path = {"path": call.variables["logs"]} if "logs" in call.variables else {}
     return host.called("job_diagnosis", {**_selected(host, call.variables), **path}, DIAGNOSIS_SPEC)
 
 
-def _lines(result: Result) -> list[str]:
-    return list(result.get("lines") or [])
+def _lines(tasks: Tasks, _call: Call, result: Result) -> None:
+    tasks.show_lines(list(result.get("lines") or []))
 
 
 def _logs(host: Host, call: Call) -> Result:
@@ -91,16 +95,36 @@ def _logs(host: Host, call: Call) -> Result:
     return Logs(host, _selected(host, call.variables), call.variables).done()
 
 
-def _fetched(result: Result) -> list[str]:
+def _fetched(tasks: Tasks, _call: Call, result: Result) -> None:
     count = len(result.get("files") or [])
     news = f"{result.get('bytes')} bytes fetched, in {count} file{'' if count == 1 else 's'}"
-    return [str(result.get("dest")), news if count else "nothing new to fetch"]
+    tasks.show_lines([str(result.get("dest")), news if count else "nothing new to fetch"])
 
 
 def _plan(host: Host, call: Call) -> Result:
-    from rankzero.direct_launch import plan
+    from rankzero.direct_launch import planned
 
-    return plan(host, call)
+    return planned(host, call)
+
+
+def _run(host: Host, call: Call) -> Result:
+    from rankzero.direct_launch import submitted
+
+    _refuse_families(host)
+    return submitted(host, call)
+
+
+def _followed(tasks: Tasks, call: Call, launch: Result) -> None:
+    from rankzero.direct_launch import is_active, waits
+
+    if tasks.host.check_mode:
+        return
+    if waits(call):
+        from rankzero.direct_wait import followed
+
+        followed(tasks, call, launch)
+    elif is_active(launch):
+        tasks.show_lines(f"job {launch['job_id']} continues. To follow it: {launch['commands']['attach']}")
 
 
 _SELECTORS = tuple(SELECTION)
@@ -128,9 +152,16 @@ VERBS = {
         _fetched,
     ),
     "plan": Verb("job", "Plan on the cluster", ("job", "launch_job", "rerun", "explain"), _plan),
+    "train": Verb(
+        "job",
+        "Plan, and submit if nothing must be built",
+        ("job", "launch_job", "rerun", "explain"),
+        _run,
+        _followed,
+    ),
 }
 #: Those that launch: the settings of role launch are theirs as well.
-LAUNCHING = ("plan",)
+LAUNCHING = ("plan", "train")
 
 
 def directly(call: Call, output: Any = None) -> Played | None:
@@ -160,6 +191,8 @@ def _login(call: Call) -> Login:
     verb = VERBS.get(call.playbook)
     if verb is None:
         raise NotPlain(f"{call.playbook} is more than one call of a module")
+    if call.playbook == "train" and call.variables.get("rerun"):
+        raise NotPlain("--rerun launches again each time that it is asked")
     if call.typed:
         raise NotPlain(f"-e {' '.join(call.typed)}: variables of Ansible")
     login = login_of(call.inventory, call.variables.get("cluster"), os.environ)
@@ -183,53 +216,29 @@ def _login(call: Call) -> Login:
 
 def _played(verb: Verb, login: Login, call: Call) -> Played:
     importable()
-    from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-    from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_result
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import results
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import LEFT
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import carrier
     from rankzero.host import Host
+    from rankzero.tasks import Ended, Tasks
 
     if not os.path.samefile(carrier.ROOT, os.path.join(collection(), "plugins")):
         raise NotPlain("another copy of the collection is imported")
-    host = Host(login, call.playbook == "plan")
-    action = f"{COLLECTION}.{verb.module}"
+    host = Host(login, call.playbook == "plan" or "--check" in call.flags)
     session = Session(os.environ)
     session.of_hosts([login.name])
+    tasks = Tasks(host, session, differences="--diff" in call.flags)
+    rc = 0
     try:
-        session.painter.begin_task(results.running(login.name, action, verb.title))
-        try:
-            answer = verb.do(host, call)
-        except RankzeroError as error:
-            answer = {"failed": True, "msg": error.message, **error.partial}
-        if host.warnings.told:
-            answer = {**answer, "warnings": host.warnings.told}
-        result = printable_result(answer)
-        session.drain()
-        for row in results.differences(login.name, result) if "--diff" in call.flags else []:
-            session.add(row)
-        seconds = session.painter.end_task(login.name)
-        rows = results.warned(login.name, result)
-        if result.get("failed"):
-            rows += results.failed(login.name, action, verb.title, result)
-        else:
-            rows += results.done(login.name, action, verb.title, result, seconds)
-            lines = verb.shows(result)
-            rows += (
-                results.done(login.name, "ansible.builtin.debug", "", {"msg": lines}, None) if lines is not None else []
-            )
-        for row in rows:
-            session.add(row)
+        verb.then(tasks, call, tasks.done(verb.module, verb.title, lambda: verb.do(host, call)))
+    except Ended as ended:
+        rc = ended.rc
     except KeyboardInterrupt:
         session.close(LEFT)
-        return Played(errors.INTERRUPTED, [])
+        rc = errors.INTERRUPTED
     finally:
         session.close()
-    failed = bool(result.get("failed"))
-    # In the order of the callback that records a playbook's results.
-    recorded = json.loads(json.dumps(result, sort_keys=True))
-    return Played(2 if failed else 0, [Record(login.name, action, "failed" if failed else "ok", recorded)])
+    return Played(rc, tasks.records, to_the_end=True)
 
 
 def _selected(host: Host, given: Arguments) -> dict[str, Any]:

@@ -35,6 +35,10 @@ _CONTROL = "~/.ansible/cp"
 _UNREACHED = 255
 
 
+class Unreached(NotPlain):
+    """The host could not be reached, or was lost. What it was asked may have been done."""
+
+
 @dataclass
 class Warnings:
     """In place of Ansible's display: warnings become part of the result, as in a task."""
@@ -44,6 +48,11 @@ class Warnings:
     def warning(self, text: str) -> None:
         """Keep a warning."""
         self.told.append(text)
+
+    def taken(self) -> list[str]:
+        """The warnings since the last call."""
+        told, self.told = self.told, []
+        return told
 
 
 class Host:
@@ -98,7 +107,10 @@ class Host:
         except OSError as error:
             raise NotPlain(f"the host cannot be asked: {error}") from None
         if self.login.connection == "ssh" and process.returncode == _UNREACHED:
-            raise NotPlain(f"the host cannot be reached: {err.strip()}")
+            raise Unreached(
+                f'Data could not be sent to remote host "{self.login.address}". '
+                f"Make sure this host can be reached over ssh: {err}"
+            )
         return process.returncode, out or b"", err
 
 

@@ -1,90 +1,19 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""plan and logs on real Slurm, with and without ansible-playbook: the same requests, and the same files.
-
-The inventory is a plain one: what stands there for the login node's shell makes the words of both ways the user's.
-"""
+"""plan and logs on real Slurm, with and without ansible-playbook: the same requests, and the same files."""
 
 from __future__ import annotations
 
 import json
-import os
-import re
-import shlex
 import shutil
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from rankzero import command, errors
-from rankzero.playbook import Played
+from rankzero import errors
 from tests.cluster.launching import RESULT, UNTIL_GO, Site
-from tests.repository import CACHE
-
-#: The folder of a task on the host, which only a playbook makes.
-TASK_FOLDER = re.compile(r'"folder": (null|"[^"]*")')
-
-#: Of the inventory, in another order than ansible-inventory gives.
-LAYER = {"resources": {"time": "00:09:00"}, "env": {"ZED": 1, "ABC": "2"}}
-
-
-class Typist:
-    """Types a verb both ways, in a folder with a plain inventory. What arrives at the login node is noted."""
-
-    def __init__(self, site: Site, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> None:
-        self.site, self._patch, self._capfd = site, monkeypatch, capfd
-        self.noted = site.folder / "noted"
-        self.noted.mkdir()
-        enter = shlex.join([str(site.lab.lab.path("bin", "head")), *site.user.become(), "/bin/sh"])
-        shell = site.program("user", f'n={self.noted}/$(ls {self.noted} | wc -l)\ntee "$n" | {enter} "$@"')
-        own = {
-            "ansible_connection": "local",
-            "ansible_shell_executable": shell,
-            "ansible_python_interpreter": "/usr/bin/python3",
-            "launch_cluster": {**site.cluster, **LAYER},
-        }
-        (site.folder / "inventory").mkdir()
-        content = {"slurm_login": {"hosts": {"login": own}}}
-        (site.folder / "inventory" / "hosts.json").write_text(json.dumps(content), encoding="utf-8")
-        for name in [name for name in os.environ if name.startswith(("ANSIBLE_", "RANKZERO_"))]:
-            monkeypatch.delenv(name)
-        monkeypatch.delenv("CI", raising=False)
-        monkeypatch.setenv("ANSIBLE_COLLECTIONS_PATH", str(CACHE / "collections"))
-        monkeypatch.setenv("XDG_CACHE_HOME", str(site.folder / ".cache"))
-        monkeypatch.chdir(site.folder)
-
-    def types(self, *words: str, playbook: bool) -> dict[str, Any]:
-        """All that a command says and asks: by a playbook, or without one."""
-
-        def other(*_given: Any, **_options: Any) -> Played | None:
-            if playbook:
-                return None
-            raise AssertionError(f"{words} ran a playbook")
-
-        shutil.rmtree(self.noted)
-        self.noted.mkdir()
-        with self._patch.context() as patch:
-            patch.setattr(command, "directly" if playbook else "play", other)
-            if playbook:
-                # Ansible takes its own home for that of a user of this machine.
-                patch.setenv("ANSIBLE_REMOTE_TMP", "/tmp/rankzero-test-$(id -u)")
-            code = command.main(list(words))
-        shown = self._capfd.readouterr()
-        calls = [path.read_text() for path in sorted(self.noted.iterdir(), key=lambda path: int(path.name))]
-        asked = [TASK_FOLDER.sub('"folder": null', text) for text in calls if text.startswith("{")]
-        # Slurm is asked twice, and the minute may change between.
-        out, err = (re.sub(r"start it at [\d-]+ [\d:]+", "start it at", text) for text in shown)
-        return {"code": code, "out": out, "err": err, "asked": asked}
-
-    def same(self, *words: str) -> dict[str, Any]:
-        """What both ways do and say. Fails where they differ."""
-        directly, played = self.types(*words, playbook=False), self.types(*words, playbook=True)
-        assert directly["asked"] == played["asked"]
-        assert directly["out"].splitlines() == played["out"].splitlines()
-        assert directly == played
-        return directly
+from tests.cluster.typist import Typist
 
 
 @pytest.fixture

@@ -25,6 +25,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
 from rankzero import command, errors
 from rankzero.direct import LAUNCHING, VERBS, directly, why_not
+from rankzero.direct_launch import LOGS_DEST
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.options import parse
 from rankzero.playbook import Played
@@ -241,7 +242,7 @@ def test_what_is_not_plain_is_left_to_a_playbook(ways: Ways, reason: str, monkey
 #: What is typed -> why a playbook must do it.
 LEFT = {
     "ls -e limit=3": "-e limit",
-    "run job.yml": "train is more than one call",
+    "run job.yml --rerun": "--rerun launches again",
     "cancel gpt": "cancel is more than one call of a module",
     "attach gpt": "attach is more than one call",
     "sweep job.yml -d": "sweep is more than one call",
@@ -281,9 +282,10 @@ def test_a_wrong_file_is_refused_before_anything_is_asked(ways: Ways) -> None:
     ways.inventory(SITE)
     (ways.project / "bad.yml").write_text("name: x\ncommand: [x]\nresources: {nodes: two}\n")
     for path, what in {"bad.yml": "resources.nodes", "nowhere.yml": "nowhere.yml"}.items():
-        direct, played = (ways.types("plan", path, playbook=playbook) for playbook in (False, True))
-        assert direct == played and direct["code"] == errors.REFUSED and not direct["asked"]
-        assert what in direct["out"]
+        for verb in ("plan", "run"):
+            direct, played = (ways.types(verb, path, playbook=playbook) for playbook in (False, True))
+            assert direct == played and direct["code"] == errors.REFUSED and not direct["asked"]
+            assert what in direct["out"]
 
 
 def test_a_plan_without_slurm_is_the_playbooks(ways: Ways) -> None:
@@ -308,7 +310,7 @@ def test_large_logs_go_through_a_file(ways: Ways) -> None:
     assert kept.stat().st_size == len(content) and most < len(content) // 2
 
 
-@pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"], ["plan", "bad.yml"]])
+@pytest.mark.parametrize("words", [["ls"], ["why", "gpt"], ["logs", "gpt"], ["plan", "bad.yml"], ["run", "bad.yml"]])
 def test_nothing_of_ansible_is_imported(ways: Ways, words: list[str]) -> None:
     ways.inventory(SITE)
     ways.types("ls", playbook=False)  # its ansible-inventory, once
@@ -376,5 +378,20 @@ def test_a_verb_is_what_its_playbook_does(playbook: str) -> None:
 def test_a_launch_reads_what_its_playbook_reads(playbook: str) -> None:
     verb = VERBS[playbook]
     assert {*PLAYBOOKS[playbook]} <= {*verb.variables}
-    text = (ROOT / f"playbooks/{playbook}.yml").read_text(encoding="utf-8")
+    path = {"train": "roles/launch/tasks/main.yml"}.get(playbook, f"playbooks/{playbook}.yml")
+    text = (ROOT / path).read_text(encoding="utf-8")
     assert f"- name: {verb.title}\n" in text and f"rankzero.slurm.{verb.module}:" in text
+
+
+def test_the_tasks_after_a_launch_are_those_of_role_launch() -> None:
+    """Their modules, names and options; how they depend on each other is seen on the lab (tests/cluster)."""
+    text = (ROOT / "python/rankzero/direct_wait.py").read_text(encoding="utf-8")
+    tasks = [task for name in ("prove", "fetch", "diagnose") for task in load_yaml(f"roles/launch/tasks/{name}.yml")]
+    shown = [task for task in tasks if "ansible.builtin.include_tasks" not in task]
+    for task in shown:
+        (module,) = [name for name in task if name.startswith("rankzero.slurm.")]
+        assert f'"{module.rpartition(".")[2]}"' in text and f'"{task["name"]}"' in text, task["name"]
+    assert len(shown) == 4
+    defaults = load_yaml("roles/launch/defaults/main.yml")
+    assert defaults["launch_wait_timeout"] == 0 and f"'{LOGS_DEST}' if" in defaults["launch_logs_dest"]
+    assert "['', 'false', '0']" in defaults["launch_wait"]

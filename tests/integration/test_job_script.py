@@ -174,6 +174,7 @@ def test_wrong_values_and_internal_options_are_named(tmp_path: Path, job: dict[s
         (MODULE, {"generation": "many"}, "generation"),
         (JOB, {"x_request": {}}, "unknown option x_request"),
         (JOB, {"x_runtime": {}}, "unknown option x_runtime"),
+        (JOB, {"x_code": ""}, "unknown option x_code"),
     ]
     tasks = [(module, {"job": job, **arguments}) for module, arguments, _message in wrong]
     code, lines, output = run_all(tmp_path, tasks)

@@ -53,6 +53,7 @@ ANY = {
     "actions/plain.py plain": "what a user has written, of any shape",
     "actions/reconnect.py master_is_gone": "Ansible's connection, of which any plugin may be",
     "actions/reconnect.py retried": "as master_is_gone",
+    "actions/waiting.py connection": "as master_is_gone",
     "actions/modules.py interpreter": "Ansible's action, for its templates",
     "jobs/pipeline.py stages": "as plain",
     "logs/redact.py document": "a document of any shape",

@@ -191,6 +191,7 @@ JOB: Options = {
     "explain": {"type": "bool", "default": False},
     **REQUEST,
     "x_runtime": {"type": "dict"},
+    "x_code": {"type": "str"},
 }
 JOB_PIPELINE: Options = {**LAUNCH_ARGUMENTS, **REQUEST, "x_runtime": {"type": "dict"}}
 JOB_SWEEP: Options = {

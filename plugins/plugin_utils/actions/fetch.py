@@ -93,7 +93,7 @@ class FetchAction(Fetching, Action):
         def show(line: str, color: str | None) -> None:
             display.display(f"{self.host}: {line}", color=color)
 
-        return retried(command, show, self._reconnect_timeout, self._connection)
+        return retried(command, show, self._reconnect_timeout, self._connection, lost=self.LOST)
 
     def _carry(self, archive: str, parts: Sequence[Part], place: Place) -> int:
         """Fetch one archive and unpack it here. Returns the bytes of files in it."""

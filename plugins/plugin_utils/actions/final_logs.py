@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched impo
     place_of,
     unpack,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 
 
 @dataclass(frozen=True)
@@ -33,9 +33,10 @@ class _Packed:
 
 
 class FinalLogs:
-    """The logs of one launch below the folder `dest`."""
+    """The logs of one launch below the folder `dest`. `screen`: shows what was left out."""
 
-    def __init__(self, dest: str, run_dir: str) -> None:
+    def __init__(self, dest: str, run_dir: str, screen: Screen) -> None:
+        self._screen = screen
         self.launch = launch_place(dest, run_dir)
         self.place = place_of(self.launch)
 
@@ -65,10 +66,10 @@ class FinalLogs:
         if fetched.more:
             return None
         for note in fetched.notes:
-            display.warning(note)
+            self._screen.warning(note)
         omitted = left_out(holdings(self.place))
         if omitted:
-            display.display(omitted)
+            self._screen.display(omitted)
         return {
             "changed": count > 0,
             "dest": self.place.path,

@@ -196,7 +196,7 @@ class Launcher(abc.ABC):
             launch = prepared.changed(secrets_file=self.ship_secrets(lines)) if ships else prepared
             return self.call("rankzero.slurm.job", {**arguments, "x_request": launch.sent(), **more}, task_vars, JOB)
 
-        result = self.with_runtime(called, prepared.runtime)
+        result = self.with_runtime(called, prepared.runtime, prepared)
         if "predecessor" in result:
             before = result.pop("predecessor")
             changed, diff = compared(prepared, record_of(Predecessor, before) if before else None)
@@ -219,13 +219,25 @@ class Launcher(abc.ABC):
             return {**result, **vars(needed), "plan": lines}
         return result
 
-    def with_runtime(self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str]) -> ModuleResult:
-        """Call the module. If the job runtime is missing (once per cluster and version), copy it and call again."""
+    def with_runtime(
+        self, ask: Callable[..., ModuleResult], runtime: Mapping[str, str], prepared: Prepared | None = None
+    ) -> ModuleResult:
+        """Call the module. If the job runtime is missing (once per cluster and version), or what `riding` brings, call
+        again with it.
+        """
         result = ask()
-        missing = map(Ref.of, result.get("missing", []))
-        if any(not ref.declared.in_store for ref in missing) and not self.check_mode:
-            result = ask(x_runtime=runtime)
-        return result
+        missing = [Ref.of(ref) for ref in result.get("missing", [])]
+        more: dict[str, Any] = {}
+        if any(not ref.declared.in_store for ref in missing):
+            more.update(x_runtime=runtime)
+        code = self.riding([ref for ref in missing if ref.declared.in_store], prepared) if prepared else None
+        if code is not None:
+            more.update(x_code=code)
+        return ask(**more) if more and not self.check_mode else result
+
+    def riding(self, missing: Sequence[Ref], prepared: Prepared) -> str | None:
+        """The code as an archive (base64) that goes with the call; None where a producer sends what is missing."""
+        return None
 
     def located(self, job: Job) -> Job:
         """The same job with the paths of the conda environments that it names. Raises SpecError."""

@@ -1,15 +1,16 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The messages that a wait sends (module job_notify). Imported only for launches that notify somebody."""
+"""The messages that a wait sends (module job_notify). Imported only for launches that notify somebody.
+
+Nothing here imports Ansible.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-
-from ansible.errors import AnsibleError
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, records_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
@@ -34,7 +35,8 @@ class _Message:
 class Notices:
     """Calls the module when a launch has something to tell.
 
-    `call`: runs the module with these options; `say`: shows a line. Times are seconds of the caller's monotonic clock.
+    `call`: runs the module with these options; `say`: shows a line; `failing`: what a call raises that
+    cannot be made. Times are seconds of the caller's monotonic clock.
     """
 
     def __init__(
@@ -43,7 +45,10 @@ class Notices:
         call: Callable[[Parameters], ModuleResult],
         say: Callable[[str], None],
         environ: Mapping[str, str] | None = None,
+        *,
+        failing: tuple[type[Exception], ...] = (),
     ) -> None:
+        self._failing: tuple[type[Exception], ...] = (*failing, OSError)
         self._run_dirs = list(run_dirs)
         self._call, self._say = call, say
         self._urls = {name: value for name, value in (environ or os.environ).items() if name.startswith(PREFIX)}
@@ -82,7 +87,7 @@ class Notices:
         stalled = {run_dir: self._stalled.pop(run_dir) for run_dir in run_dirs if run_dir in self._stalled}
         try:
             result = self._call({"run_dirs": run_dirs, "urls": self._urls, "x_stalled": stalled})
-        except (AnsibleError, OSError) as error:
+        except self._failing as error:
             result = {"failed": True, "msg": str(error)}
         if result.get("failed"):
             # What is said of a lost connection is said by the wait itself.

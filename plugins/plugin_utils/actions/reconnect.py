@@ -5,6 +5,7 @@
 
 Sites with a second factor lock out users after repeated attempts. The open master connection of SSH (ControlPersist)
 may be used any number of times. A new login is tried only if keys are sufficient, and one refusal ends the attempts.
+Nothing here imports Ansible.
 """
 
 from __future__ import annotations
@@ -14,8 +15,6 @@ import re
 import time
 from collections.abc import Callable
 from typing import Any
-
-from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
@@ -60,19 +59,21 @@ def retried(
     timeout: float,
     connection: Any = None,
     *,
+    lost: tuple[type[Exception], ...],
     clock: Callable[[], float] = time.monotonic,
     sleep: Callable[[float], None] = time.sleep,
 ) -> ModuleResult:
     """Run `command`. While the connection is lost, retry for `timeout` seconds with growing pauses.
 
-    `say(line, color)` reports once that the connection is lost, and once that it is back. Raises ConnectionLost.
+    `lost`: what a broken connection raises. `say(line, color)` reports once that the connection is lost, and once that
+    it is back. Raises ConnectionLost.
     """
     until, pause = clock() + timeout, 1.0
     reported = False
     while True:
         try:
             result = command()
-        except AnsibleConnectionFailure as error:
+        except lost as error:
             reason = str(error)
         else:
             if not result.get("unreachable"):

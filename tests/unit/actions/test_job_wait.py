@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, View
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import waiting
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = View(exists=True, started={"job_id": "7", "attempt": 0, "nodes": ["node01"]})
@@ -69,7 +70,7 @@ class Bench:
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
         monkeypatch.setattr(job_wait, "call_module", self.call)
         clock = SimpleNamespace(monotonic=lambda: self.now, time=lambda: self.now, sleep=self.sleep)
-        monkeypatch.setattr(job_wait, "time", clock)
+        monkeypatch.setattr(waiting, "time", clock)
         monkeypatch.setattr(job_wait.display, "display", lambda line, color=None: self.lines.append(line))
 
     def sleep(self, seconds: float) -> None:

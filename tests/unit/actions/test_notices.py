@@ -35,7 +35,9 @@ class Bench:
         self.lines: list[str] = []
         self.answers: list[Any] = []
         environ = {f"{PREFIX}SLACK": "https://example.org/s3cr3t", "AWS_SECRET_ACCESS_KEY": "no"}
-        self.notices = Notices(run_dirs or (A,), self.call, self.lines.append, environ)
+        self.notices = Notices(
+            run_dirs or (A,), self.call, self.lines.append, environ, failing=(AnsibleConnectionFailure,)
+        )
 
     def call(self, options: Mapping[str, Any]) -> dict[str, Any]:
         self.calls.append(dict(options))

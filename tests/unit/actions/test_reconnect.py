@@ -40,7 +40,8 @@ class Line:
 
     def run(self, connection: Any = None) -> dict[str, Any]:
         say = lambda line, _color: self.said.append(line)  # noqa: E731
-        return retried(self.command, say, 60, connection, clock=lambda: self.now, sleep=self.sleep)
+        lost = (AnsibleConnectionFailure,)
+        return retried(self.command, say, 60, connection, lost=lost, clock=lambda: self.now, sleep=self.sleep)
 
 
 def test_a_network_that_comes_back() -> None:

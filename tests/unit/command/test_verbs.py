@@ -249,10 +249,10 @@ def test_playbook_learns_the_options_of_a_command_it_suggests(rankzero: Callable
 def test_verbose_shows_the_line(
     rankzero: Callable[..., int], ansible: Ansible, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    rankzero("run", "jobs/train.yml", "-n", "4", "-v")
-    line = "ansible-playbook rankzero.slurm.train -e job=jobs/train.yml -e nodes=4\n"
+    rankzero("sweep", "jobs/train.yml", "-n", "4", "-v")
+    line = "ansible-playbook rankzero.slurm.sweep -e job=jobs/train.yml -e nodes=4\n"
     assert (
-        capsys.readouterr().err == "rankzero: with ansible-playbook: train is more than one call of a module\n" + line
+        capsys.readouterr().err == "rankzero: with ansible-playbook: sweep is more than one call of a module\n" + line
     )
     assert "-v" not in ansible.argv()
     rankzero("ls", "-vv")

@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import FILE, sums_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from tests.writers import Run
 
 
@@ -32,7 +33,7 @@ class Launch:
 
     def fetched(self) -> dict[str, Any] | None:
         """Ask, pack and store, with JSON in between as between action and module."""
-        logs = FinalLogs(str(self.dest), self.run.path)
+        logs = FinalLogs(str(self.dest), self.run.path, display)
         request = FetchRequest.of(json.loads(json.dumps(logs.request())))
         return logs.taken(json.loads(json.dumps(final.packed(self.run, request, redactor_of(self.run)))))
 
@@ -89,7 +90,7 @@ def test_logs_of_another_launch_at_the_same_place_are_left_alone(launch: Launch)
 
 def test_an_answer_that_does_not_fit_its_archive_is_refused(launch: Launch) -> None:
     launch.log.write_text("step 1\n", encoding="utf-8")
-    logs = FinalLogs(str(launch.dest), launch.run.path)
+    logs = FinalLogs(str(launch.dest), launch.run.path, display)
     answer = final.packed(launch.run, FetchRequest.of(logs.request()), redactor_of(launch.run))
     assert answer and answer["parts"]
     answer["parts"][0]["path"] = "../../outside"

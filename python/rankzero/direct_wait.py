@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The rankzero.slurm authors
+# GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What follows a submission, without ansible-playbook: the tasks of role launch from the wait to the report.
+
+Nothing here imports Ansible. Nothing here is left to a playbook either: it would launch once more.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, WAIT_SPEC, WaitOptions
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reporting import Ended, reported
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.waiting import Wait
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
+from rankzero.direct_launch import LOGS_DEST
+from rankzero.direct_logs import Logs
+from rankzero.host import Host, Unreached
+from rankzero.known_inventory import NotPlain
+from rankzero.playbook import Call
+from rankzero.tasks import Result, Tasks
+
+
+class _Wait(Wait):
+    """A wait of the command."""
+
+    LOST = (Unreached,)
+    FAILED = (NotPlain,)
+
+    def __init__(self, host: Host, arguments: Parameters) -> None:
+        self._there, self.arguments = host, arguments
+        self.screen, self.host = host.screen, host.login.name
+
+    def done(self) -> ModuleResult:
+        """Wait. Returns the result, also of a failure."""
+        defaults = {name: spec.get("default") for name, spec in WAIT_SPEC.items()}
+        return self.waited(record_of(WaitOptions, {**defaults, **self.arguments}))
+
+    def call(self, module: str, module_args: Parameters, spec: Spec | None) -> ModuleResult:
+        return self._there.called(module, module_args, spec or {})
+
+
+class _Logs(Logs):
+    """The logs of a launch that has ended, whose result is shown with or without them."""
+
+    LOST = (Unreached,)
+
+    def done(self) -> ModuleResult:
+        """Fetch. Returns the result, also of a lost connection."""
+        try:
+            return super().done()
+        except (ConnectionLost, Unreached) as error:
+            message = f"the connection was lost, and {error}. The job is not affected; run it again."
+            return {"failed": True, "connection_lost": True, "msg": message}
+
+    def _ask(self, more: Parameters) -> ModuleResult:
+        def show_line(line: str, color: str | None) -> None:
+            self.screen.display(f"{self.host}: {line}", color)
+
+        seconds = int(LOGS_SPEC["reconnect_timeout"]["default"])
+        return retried(lambda: super(_Logs, self)._ask(more), show_line, seconds, lost=self.LOST)
+
+
+def followed(tasks: Tasks, call: Call, launch: Result) -> None:
+    """Wait for the result and prove it."""
+    host, run_dir = tasks.host, str(launch.get("run_dir"))
+    # The commands that the output names are those of this command, as in a playbook that it starts.
+    os.environ.update(RANKZERO_RECORDS="", RANKZERO_OPTIONS=shlex.join(call.options))
+    asked = {"run_dir": run_dir, "wait_timeout": 0, "logs_dest": LOGS_DEST}
+    result = tasks.done("job_wait", "Wait for the result", _Wait(host, asked).done)
+    logs, why = result.get("logs"), {}
+    if logs is None:
+        fetch = _Logs(host, {"run_dir": run_dir}, {"dest": LOGS_DEST})
+        logs = tasks.done("job_logs", "Fetch the logs of every rank", fetch.done, tolerant=True)
+    if result.get("completed") and not result.get("success"):
+
+        def diagnosed() -> ModuleResult:
+            return host.called("job_diagnosis", {"run_dir": run_dir}, DIAGNOSIS_SPEC)
+
+        why = tasks.done("job_diagnosis", "Diagnose the failure", diagnosed, tolerant=True)
+    ended = Ended(launch, result, logs, why)
+    tasks.done(
+        "job_report",
+        "Show the result",
+        lambda: reported(ended, host.screen, {"inventory_hostname": host.login.name}),
+    )
