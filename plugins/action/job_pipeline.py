@@ -124,7 +124,7 @@ class ActionModule(LaunchManyAction):
         answer = self.with_runtime(called, rendered[0].first.runtime)
         if answer.get("failed"):
             return answer
-        results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer["results"])]
+        results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer.get("results") or [])]
         for job, result in zip(rendered, results):
             for line in [] if result.get("failed") else _told(job, result, []):
                 display.display(f"{host}: {line}")
@@ -151,10 +151,11 @@ class ActionModule(LaunchManyAction):
         broken = [result for result in results if result.get("failed")]
         # A stage that failed names none.
         named = [record_of(Producers, result) for result in results if "store_root" in result]
+        missing = {Ref.of(ref).path: ref for result in results for ref in result.get("missing", [])}
         whole: dict[str, Any] = {
             "changed": any(result.get("changed") for result in results),
             "stages": shown,
-            "missing": list({ref["path"]: ref for result in results for ref in result.get("missing", [])}.values()),
+            "missing": list(missing.values()),
             "store_root": next((producers.store_root for producers in named), None),
             "snapshots": next((producers.snapshots for producers in named if producers.snapshots), None),
             "store_group_writable": any(result.get("store_group_writable") for result in results),
@@ -164,7 +165,7 @@ class ActionModule(LaunchManyAction):
             diff = result.pop("diff", [])
             diffs += diff if isinstance(diff, list) else [diff]
         # What must be built first is built, and the action runs again: it reports these problems then.
-        if broken and not whole["missing"]:
+        if broken and not missing:
             files = [f"{job.stage.path}: " if _independent(rendered) else "" for job in rendered]
             texts = [f"{file}{result.get('msg')}" for file, result in zip(files, results) if result.get("failed")]
             return {**whole, "failed": True, "msg": "\n".join(texts)}

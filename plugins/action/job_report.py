@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reporting import Ended, reported
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reporting import Ended, reported
 
 
 class ActionModule(Action):

@@ -21,9 +21,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_result
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.sweep_table import screen, tally, write
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import ConnectionLost, retried
 
 FIRST_DELAY = 1.0
 

@@ -12,9 +12,9 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC, WaitOptions
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.waiting import Wait
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.waiting import Wait
 
 
 class ActionModule(Wait, Action):

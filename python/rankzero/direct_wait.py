@@ -14,10 +14,10 @@ import shlex
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, WAIT_SPEC, WaitOptions
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reporting import Ended, reported
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.waiting import Wait
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import ConnectionLost, retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reporting import Ended, reported
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.waiting import Wait
 from rankzero.direct_launch import LOGS_DEST
 from rankzero.direct_logs import Logs
 from rankzero.host import Host, Unreached

@@ -120,12 +120,13 @@ class Typist:
 
 def _masked(text: str) -> str:
     """A text without what is another in each job: its number, when it ran, and the rows of what took long."""
-    lines = [line for line in text.splitlines() if not RUNNING.match(line)]
-    text = "\n".join(HOURS.sub("", line) for line in lines)
+    text = "\n".join(line for line in text.splitlines() if not RUNNING.match(line) and not HOURS.match(line))
     text = re.sub(r"\b(job |job_id\": \"|slurm-|job-)\d+", r"\1N", text)
     text = re.sub(r"\d{4}-\d\d-\d\d[T ][\d:.]+(\+[\d:]+)?", "then", text)
     text = re.sub(r"\b\d+(\.\d+)? (s|ms|min)\b", "a while", text)
     text = re.sub(r"queued .* -> ", "", text)
+    # A row has its duration only where that is worth a column.
+    text = re.sub(r" {2,}a while$", "", text, flags=re.MULTILINE)
     return re.sub(r"\b[0-9]+\.[0-9]{2,}\b", "0.0", text)
 
 

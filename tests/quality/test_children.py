@@ -35,7 +35,7 @@ WHOLE_ENVIRONMENT = {
     "plugins/module_utils/notify/deliver.py": "sendmail",
     "plugins/module_utils/store/squash.py": "mksquashfs",
     "plugins/module_utils/submit/start_step.py": "srun, with Slurm's variables only",
-    "plugins/plugin_utils/actions/reconnect.py": "ssh, for Ansible's own connection",
+    "plugins/plugin_utils/waits/reconnect.py": "ssh, for Ansible's own connection",
     "plugins/plugin_utils/screen/terminal.py": "ps, and a command of the user's terminal",
     "python/rankzero/host.py": "ssh and the shell of this machine, as Ansible's connections start them",
     "python/rankzero/playbook.py": "ansible-playbook, as a person starts it",

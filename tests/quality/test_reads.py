@@ -46,7 +46,7 @@ OPENS_ITSELF = {
     "plugins/module_utils/watch/remote_poll.py _bounded": "a file that is open already",
     "plugins/module_utils/watch/remote_poll.py _opened": "the artifact of a run of this user's, who may have linked it",
     "plugins/module_utils/watch/remote_poll.py state_of": "a folder through no link, whose files are not read",
-    "plugins/plugin_utils/actions/checker.py _gather": "a file of the collection",
+    "plugins/plugin_utils/waits/checker.py _gather": "a file of the collection",
     "plugins/plugin_utils/actions/fetch.py _carry": "an archive in a temporary folder of its own",
     "plugins/plugin_utils/actions/packages.py _supplied": "an archive in a temporary folder of its own",
     "plugins/plugin_utils/output/writer.py opened": "where links begin to matter, on the way to the results",

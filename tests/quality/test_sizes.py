@@ -33,7 +33,7 @@ MORE_PARAMETERS = {
     "module_utils/logs/archive.py plan": "the options of module job_logs",
     "module_utils/pyenv/recipe.py recipe": "everything that decides an environment's key",
     "plugin_utils/jobs/prepare.py prepare": "what a launch, an element of a sweep and a stage of a pipeline differ in",
-    "plugin_utils/actions/reconnect.py retried": "clock and sleep are those of a test",
+    "plugin_utils/waits/reconnect.py retried": "clock and sleep are those of a test",
     "plugin_utils/screen/progress.py __init__": "pace, bar and width are those of a test",
     "plugin_utils/screen/launch_rows.py __init__": "the clocks are those of a test",
     "module_utils/submit/admission/checks.py __init__": "the clock is that of a test",

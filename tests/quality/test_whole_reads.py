@@ -21,7 +21,7 @@ READS_ALL = {
     "a file of the collection": (
         "plugins/plugin_utils/sources/carrier.py _code",
         "plugins/plugin_utils/sources/carrier.py _loader",
-        "plugins/plugin_utils/actions/checker.py _gather",
+        "plugins/plugin_utils/waits/checker.py _gather",
         "plugins/plugin_utils/jobs/prepare.py runtime_bundle",
         "plugins/plugin_utils/jobs/version.py collection_version",
         "plugins/plugin_utils/page/render.py _file",

@@ -256,10 +256,10 @@ def array_tasks(value: str) -> tuple[list[int], int | None] | None:
 
 def _as_sweep(value: str) -> str:
     """Return the job file's lines that are the same as an array. Empty for what is no small array."""
-    found = array_tasks(value)
-    if found is None:
+    array = array_tasks(value)
+    if array is None:
         return ""
-    tasks, parallel = found
+    tasks, parallel = array
     line = {
         "shell": 'SLURM_ARRAY_TASK_ID="$TASK" bash SCRIPT',
         "launcher": {"kind": "none"},

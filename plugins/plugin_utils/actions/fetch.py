@@ -27,13 +27,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer impor
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fetching import Fetching, Options
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched import (
     unpack,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import ShellAnswer
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import ConnectionLost, retried
 
 # With become, the archive is sent as text in the command's output, which is kept in memory.
 BECOME_ROUND_BYTES = 16 * 1024 * 1024

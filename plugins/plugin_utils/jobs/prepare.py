@@ -180,13 +180,8 @@ def prepare(
         leaving.project(own.project, source)
     lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
-    more = [
-        *details(made),
-        *job.header_lines(),
-        *_code(snapshot, job),
-        *leaving.lines(),
-        *([f"image {image[:12]}"] if image else []),
-    ]
+    more = [*details(made), *job.header_lines(), *_code(snapshot, job), *leaving.lines()]
+    more += [f"image {image[:12]}"] if image else []
     more += [there.line() for there in (adopted or {}).values()]
     rows = explain.rows(made, job.merged)
     return Prepared(made, request, snapshot, runtime, lines, more, rows, plan_of, leaving)
@@ -381,7 +376,7 @@ def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     if job.spec.environment.built:
         result.update(environment={**data.get("environment", {}), "project": job.project})
     if job.spec.roles:
-        result.update(roles={name: _located(role, job.of_role(name)) for name, role in data["roles"].items()})
+        result.update(roles={name: _located(role, job.of_role(name)) for name, role in data.get("roles", {}).items()})
     located = {"containerfile": job.containerfile, "context": job.context}
     located = {name: path for name, path in located.items() if path}
     if located:

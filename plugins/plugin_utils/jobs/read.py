@@ -10,7 +10,7 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -34,11 +34,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     with_arguments,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest, suggestion
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.script_file import script_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_folders import ANYWHERE, Roots
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.documents import json_document, text_document
 
-# The name of a script that stands in a job file as text.
-INLINE = "the script"
 # The layer of a job that is given as a command line of sbatch.
 COMMAND_LINE = "the command line of sbatch"
 _KINDS: dict[type, str] = {type(None): "nothing: it is empty", list: "a list; remove the `-` before its first key"}
@@ -246,12 +245,7 @@ def read_job(
     job: path of a job file or script, a command line of sbatch, or the spec itself. Raises one SpecError with the
     mistakes of all layers.
     """
-    if job is None or job == "":
-        raise RankzeroError(
-            "job: is required: the path of a job file (-e job=jobs/train.yml), or a job spec as a map (launch_job)"
-        )
-    if not isinstance(job, (str, Mapping)):
-        raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
+    job = _given(job)
     settings, below, mistakes = cluster_settings(cluster)
     roots = Roots.of(settings.code_roots, cwd)
     layer, base = _own_layer(job, roots, cwd)
@@ -277,10 +271,7 @@ def read_job(
         path = getattr(spec.container.build, name, None)
         return located(path, f"container.build.{name}") if path else None
 
-    projects = {
-        name: located(role.spec.environment.project, _set_at(merged, f"roles.{name}.", "environment.project"))
-        for name, role in spec.roles.items()
-    }
+    projects = _projects(spec, merged, located)
     code_src = located(spec.code.src, "code.src")
     not_allowed = [problem for problem in (roots.problem("code.src", code_src), *refused(spec, settings)) if problem]
     if not_allowed:
@@ -290,7 +281,7 @@ def read_job(
         merged,
         settings,
         code_src=code_src,
-        project=next(iter(projects.values()), "") or located(spec.environment.project, "environment.project"),
+        project=next(iter(projects.values())),
         folder=base,
         containerfile=build_path("containerfile"),
         context=build_path("context"),
@@ -308,9 +299,27 @@ def _at(data: Any, path: str) -> object:
     return data
 
 
-def _set_at(merged: Merged, role: str, option: str) -> str:
-    """The path of an option that a role has of its own, or has from the top of the job."""
-    return role + option if role + option in merged.origins else option
+def _given(job: str | Parameters | None) -> str | Parameters:
+    """The job, if it can be one. Raises RankzeroError."""
+    if job is None or job == "":
+        raise RankzeroError(
+            "job: is required: the path of a job file (-e job=jobs/train.yml), or a job spec as a map (launch_job)"
+        )
+    if not isinstance(job, (str, Mapping)):
+        raise RankzeroError(f"job: must be the path of a job file or a job spec as a map, not {job!r}")
+    return job
+
+
+def _projects(spec: LaunchSpec, merged: Merged, located: Callable[[str, str], str]) -> dict[str, str]:
+    """The folder of the project of each role's environment, the deciding one first; of "" in a job with one program.
+    `located`: the absolute path of a value of an option, which a role has of its own, or from the top of the job.
+    """
+    option = "environment.project"
+    own = {name: f"roles.{name}.{option}" for name in spec.roles}
+    return {
+        name: located(role.spec.environment.project, own[name] if own[name] in merged.origins else option)
+        for name, role in spec.roles.items()
+    } or {"": located(spec.environment.project, option)}
 
 
 def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
@@ -326,49 +335,6 @@ def _in_work_tree(merged: Merged, located: Callable[[str], str]) -> None:
         if isinstance(path, str) and path and not path.startswith(("/", "~")):
             start = str(given.get("in_place") or located(str(given.get("src") or ".")))
             program.update(environment={**(environment or {}), "path": os.path.normpath(os.path.join(start, path))})
-
-
-@dataclass(frozen=True)
-class Script:
-    """A script: its text, the file that it was read from (absolute; None for text in a job), the layers below the job
-    and the mistakes in its #SBATCH lines.
-    """
-
-    text: str
-    path: str | None
-    layers: tuple[Layer, ...]
-    problems: tuple[str, ...]
-
-
-def script_of(layers: Sequence[tuple[Layer, str]], roots: Roots, cwd: str) -> Script | None:
-    """The script that the last of the layers names; None for a job without one. Each layer comes with the folder that
-    its paths are relative to. Raises RankzeroError if the file cannot be read.
-    """
-    named = [(layer.data.get("script"), folder) for layer, folder in layers if "script" in layer.data]
-    given, folder = named[-1] if named else (None, "")
-    if not isinstance(given, str):
-        return None
-    if batch_script.is_script(given) or "\n" in given:
-        return _script(given, None, INLINE)
-    path = os.path.normpath(os.path.join(folder, os.path.expanduser(given)))
-    roots.check("script", path)
-    try:
-        text = named_text(path, "script")
-    except FileNotFoundError:
-        raise RankzeroError(
-            f"script: there is no file {path} on the controller; give a path relative to {folder} or an absolute one"
-        ) from None
-    return _script(text, path, os.path.relpath(path, cwd) if path.startswith(cwd + os.sep) else path)
-
-
-def _script(text: str, path: str | None, shown: str) -> Script:
-    header = batch_script.read_header(text)
-    if path is not None:
-        header.data.setdefault("name", batch_script.name_of(path))
-        header.options.setdefault("job-name", os.path.basename(path))
-    below = Layer("a script job", batch_script.BELOW)
-    problems = tuple(f"script: {sentence} ({shown}, line {line})" for line, sentence in header.problems)
-    return Script(text, path, (below, Layer(shown, header.data, header.lines)), problems)
 
 
 def _override_layers(

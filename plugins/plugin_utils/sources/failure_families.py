@@ -212,9 +212,10 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
             "or less: cause+1"
         )
     mistakes += _evidence_mistakes(match, ".")
-    if "printed_by" in match and not (_texts(match["printed_by"]) and all(map(_RELEASE.match, match["printed_by"]))):
+    releases, examples = match.get("printed_by"), match.get("examples")
+    if releases is not None and not (_texts(releases) and all(map(_RELEASE.match, releases))):
         mistakes.append(".printed_by must be a list of programs with their releases, such as Slurm 22.05.8")
-    if "examples" in match and not _texts(match["examples"]):
+    if examples is not None and not _texts(examples):
         mistakes.append(".examples must be a list of lines")
     if "needles" in keys and not mistakes:
         given = match.get("needles", fixed_strings(pattern(match["regex"], parts)))
@@ -243,9 +244,8 @@ def _evidence_mistakes(given: Mapping[str, Any], before: str) -> list[str]:
 def evidence_of(family: JsonObject) -> dict[str, re.Pattern[str]]:
     """Sentence -> the words of a log that prove it, where a declared family names them."""
     matches = [match for kind in model.WHERE for match in family.get(kind) or ()]
-    return {
-        given["what"]: re.compile(pattern(given["evidence"], {})) for given in (family, *matches) if "evidence" in given
-    }
+    proven = [(given.get("what", ""), given.get("evidence")) for given in (family, *matches)]
+    return {sentence: re.compile(pattern(words, {})) for sentence, words in proven if words}
 
 
 def examples_of(family: JsonObject) -> list[str]:

@@ -59,7 +59,8 @@ def described(kind: str) -> dict[str, Any]:
         settings=ClusterSettings(),
     )  # fmt: skip
     request = SimpleNamespace(stores=Stores("/store"))
-    prepared: Any = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), request=request)
+    plan = SimpleNamespace(roles=())
+    prepared: Any = SimpleNamespace(snapshot=SimpleNamespace(src="/p", left_out=()), request=request, plan=plan)
     action: Any = SimpleNamespace(_kept=False, _snapshots=SimpleNamespace(path="/kept"))
     result = vars(LaunchAction.producers(action, [{"kind": kind, "key": "k", "path": "/p"}], prepared, job))
     return dict(result["missing"][0])

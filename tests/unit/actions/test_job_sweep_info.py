@@ -17,7 +17,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.rankzero.slurm.plugins.action import job_sweep_info
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import ACTION_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import FEW, MOST_BYTES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import retried
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import retried
 from tests.unit.screen.test_sweep_table import result, row
 
 

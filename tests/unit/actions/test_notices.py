@@ -13,7 +13,7 @@ from ansible.errors import AnsibleConnectionFailure
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import AGAIN, PREFIX, Notices
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.notices import AGAIN, PREFIX, Notices
 
 A, B = "/state/runs/gpt/0123456789abcdef/1", "/state/runs/gpt/0123456789abcdef/2"
 STARTED, LINE, STALLED = (

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import (
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import (
     ConnectionLost,
     asks_for_login,
     master_is_gone,

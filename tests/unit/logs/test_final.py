@@ -17,8 +17,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import FetchRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets.sums import FILE, sums_of
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.final_logs import FinalLogs
 from tests.writers import Run
 
 
@@ -71,7 +71,7 @@ def test_secrets_are_replaced(launch: Launch) -> None:
 
 
 def test_large_logs_are_left_to_a_fetch_of_their_own(launch: Launch, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs.MOST_BYTES", 4)
+    monkeypatch.setattr("ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.final_logs.MOST_BYTES", 4)
     launch.log.write_text("step 1\n", encoding="utf-8")
     assert launch.fetched() is None
     # What came is a beginning, on which the fetch builds.

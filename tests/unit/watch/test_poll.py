@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
     View,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.checker import checker
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.checker import checker
 from tests.unit.core.test_module_cache import Host
 from tests.writers import Run
 

@@ -34,18 +34,18 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.checker import checker
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.reconnect import ConnectionLost, retried
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.wait_ends import ending, lost
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, at_work, why
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.checker import checker
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.ends import ending, lost, together
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import ConnectionLost, retried
 
 if TYPE_CHECKING:
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
-    from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.final_logs import FinalLogs
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.notices import Notices
 
 # After the outcome appears, Slurm needs a moment to close the job.
 SETTLE = 3.0
@@ -172,7 +172,7 @@ class Wait(abc.ABC):
         except ConnectionLost as error:
             message = lost(self.host, waits, str(error), None if options.many else self.inventory)
             told = {"failed": True, "completed": False, "msg": message}
-            return {**(_together(first, launches) if options.many else launches[0].result), **told}
+            return {**(together(first, _ends(launches)) if options.many else launches[0].result), **told}
         if last.get("failed"):
             return last
         commands = last.get("slurm_commands", 0) + asked
@@ -197,7 +197,7 @@ class Wait(abc.ABC):
     def _result(self, answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
         """The result of the action for an answer of the module, with the logs that came with it."""
         if self._options.many:
-            return _together(answer, launches)
+            return together(answer, _ends(launches))
         taken = self._logs.taken(answer.get("_logs")) if self._logs else None
         return {**launches[0].result, **({"logs": taken} if taken else {})}
 
@@ -205,7 +205,7 @@ class Wait(abc.ABC):
         """What fetches the logs with a look. Imported only if a task asks for them."""
         if not dest or not run_dir or self.check_mode:
             return None
-        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.final_logs import FinalLogs
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.final_logs import FinalLogs
 
         return FinalLogs(dest, run_dir, self.screen)
 
@@ -214,7 +214,7 @@ class Wait(abc.ABC):
         run_dirs = [launch.report.run_dir for launch in launches if launch.notifies]
         if not run_dirs or self.check_mode:
             return None
-        from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.notices import Notices
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.notices import Notices
 
         def call(options: Mapping[str, Any]) -> ModuleResult:
             return self.call("rankzero.slurm.job_notify", options, NOTIFY_SPEC)
@@ -396,18 +396,5 @@ def _nothing_to_wait_for(launch: _Launch, reads: bool) -> bool:
     return launch.report.completed and not launch.hidden and not reads
 
 
-def _together(answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
-    """The combined result for several launches."""
-    reports = [launch.report for launch in launches]
-    good, over = sum(report.success for report in reports), sum(report.completed for report in reports)
-    bad = [report for report in reports if report.completed and not report.success]
-    message = f"{good} of {len(reports)} succeeded, {len(bad)} failed, {len(reports) - over} not over"
-    told = "; ".join(f"{report.name} (job {report.job_id}): {report.message}" for report in bad[:5])
-    more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
-    return {
-        **answer,
-        "launches": [launch.result for launch in launches],
-        "completed": over == len(reports),
-        "success": good == len(reports),
-        "message": f"{message}{': ' if told else ''}{told}{more}",
-    }
+def _ends(launches: Sequence[_Launch]) -> list[tuple[LaunchReport, ModuleResult]]:
+    return [(launch.report, launch.result) for launch in launches]

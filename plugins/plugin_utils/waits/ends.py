@@ -5,7 +5,9 @@
 
 from __future__ import annotations
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables
+from collections.abc import Sequence
+
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, TaskVariables
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import shown
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
@@ -35,3 +37,20 @@ def lost(host: str, waits: Waits, reason: str, task_vars: TaskVariables | None) 
         f"the connection to {host} was lost, and {reason}. {which} not affected. Attach again by running the same "
         f"command{by_hand}"
     )
+
+
+def together(answer: ModuleResult, launches: Sequence[tuple[LaunchReport, ModuleResult]]) -> ModuleResult:
+    """The combined result for several launches, of which each has its report and its own result."""
+    reports = [report for report, _result in launches]
+    good, over = sum(report.success for report in reports), sum(report.completed for report in reports)
+    bad = [report for report in reports if report.completed and not report.success]
+    message = f"{good} of {len(reports)} succeeded, {len(bad)} failed, {len(reports) - over} not over"
+    told = "; ".join(f"{report.name} (job {report.job_id}): {report.message}" for report in bad[:5])
+    more = f"; and {len(bad) - 5} more" if len(bad) > 5 else ""
+    return {
+        **answer,
+        "launches": [result for _report, result in launches],
+        "completed": over == len(reports),
+        "success": good == len(reports),
+        "message": f"{message}{': ' if told else ''}{told}{more}",
+    }
