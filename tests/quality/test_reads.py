@@ -22,7 +22,7 @@ OF_LAUNCHES = (
 )  # fmt: skip
 ROOMS = [
     *(f"plugins/module_utils/{room}/" for room in OF_LAUNCHES),
-    *(f"plugins/plugin_utils/{room}/" for room in ("actions", "output", "page", "screen")),
+    *(f"plugins/plugin_utils/{room}/" for room in ("actions", "output", "page", "screen", "waits")),
     "plugins/action/",
     "plugins/modules/",
     "plugins/callback/",

@@ -103,7 +103,14 @@ def test_no_output_is_resolved() -> None:
     found = [
         f"{path}:{node.lineno}"
         for path in CONTROLLER
-        if path.startswith((*rooms, "plugins/plugin_utils/output/fetched.py", "plugins/plugin_utils/actions/"))
+        if path.startswith(
+            (
+                *rooms,
+                "plugins/plugin_utils/output/fetched.py",
+                "plugins/plugin_utils/actions/",
+                "plugins/plugin_utils/waits/",
+            )
+        )
         for node in ast.walk(syntax_tree(path))
         if isinstance(node, ast.Call) and ast.unparse(node.func) in ("os.path.realpath", "Path.resolve")
     ]
