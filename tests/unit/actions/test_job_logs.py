@@ -20,10 +20,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import Fetched, FetchRequest, Round
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import LOGS_SPEC, TAIL_BYTES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch, reconnect
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import fetch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Ending, FetchedLogs, Launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits import reconnect
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 

@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import WAIT_SPEC
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request, View
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import waiting
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits import waiting
 
 RUN = "/state/runs/gpt/0123456789abcdef/1"
 STARTED = View(exists=True, started={"job_id": "7", "attempt": 0, "nodes": ["node01"]})
@@ -311,7 +311,7 @@ def test_a_wait_says_who_holds_the_job_up(monkeypatch: pytest.MonkeyPatch, answe
         calls.append(name)
         if name.endswith("job_diagnosis"):
             assert arguments["run_dir"] == RUN
-            return answer or {"diagnosis": {"facts": why}}
+            return answer or {"diagnosis": {"facts": why, "stall": {"message": "no line in its log for 1 min"}}}
         return known(completed=calls.count(name) > 1, success=calls.count(name) > 1)
 
     monkeypatch.setattr(bench, "module", module)
