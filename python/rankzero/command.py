@@ -93,7 +93,9 @@ def _spec(given: Namespace) -> tuple[int, Made]:
 LOCAL: dict[str, Callable[[Namespace], tuple[int, Made]]] = {"init": _init, "completion": _completion, "spec": _spec}
 
 
-def _print(words: Sequence[str], rows: Made, code: int, error: str | None = None, more: Mapping[str, Any] = {}) -> None:
+def _print(
+    words: Sequence[str], rows: Made, code: int, error: str | None = None, more: Mapping[str, Any] | None = None
+) -> None:
     """Print the JSON document of a command line. `more`: its `error_code`, and the options that select the cluster."""
     import json
 
@@ -101,7 +103,7 @@ def _print(words: Sequence[str], rows: Made, code: int, error: str | None = None
     from rankzero.documents import ERROR, written
 
     named = next((word for word in own_words(words) if not word.startswith("-")), "")
-    verb = named if named in VERBS else ERROR
+    verb, more = named if named in VERBS else ERROR, more or {}
     document = written(verb, rows, code, error, more.get("error_code"))
     document["next"] = commands(named if named in VERBS else "", words, document, rows, more.get("options", ()))
     print(json.dumps(document, indent=2))

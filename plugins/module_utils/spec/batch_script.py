@@ -251,7 +251,9 @@ def array_tasks(value: str) -> tuple[list[int], int | None] | None:
         if match is None or last >= _MOST_TASKS:
             return None
         tasks.update(range(int(match["first"]), last + 1, int(match["step"] or 1) or 1))
-    return (sorted(tasks), int(parallel) if parallel.isdecimal() else None) if tasks else None
+    if not tasks:
+        return None
+    return sorted(tasks), int(parallel) if parallel.isdecimal() else None
 
 
 def _as_sweep(value: str) -> str:
