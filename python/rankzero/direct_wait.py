@@ -8,8 +8,10 @@ Nothing here imports Ansible. Nothing here is left to a playbook either: it woul
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shlex
+from collections.abc import Iterator, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.explain.options import DIAGNOSIS_SPEC
@@ -66,11 +68,32 @@ class _Logs(Logs):
         return retried(lambda: super(_Logs, self)._ask(more), show_line, seconds, lost=self.LOST)
 
 
+@contextlib.contextmanager
+def named_by(options: Sequence[str]) -> Iterator[None]:
+    """Let the commands that the output names be those of this command, with these options, as in a playbook that it
+    starts. A playbook that the same process starts later names its own.
+    """
+    own = {"RANKZERO_RECORDS": "", "RANKZERO_OPTIONS": shlex.join(options)}
+    before = {name: os.environ.get(name) for name in own}
+    os.environ.update(own)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                os.environ.pop(name, None)
+            else:
+                os.environ[name] = value
+
+
 def followed(tasks: Tasks, call: Call, launch: Result) -> None:
     """Wait for the result and prove it."""
+    with named_by(call.options):
+        _followed(tasks, launch)
+
+
+def _followed(tasks: Tasks, launch: Result) -> None:
     host, run_dir = tasks.host, str(launch.get("run_dir"))
-    # The commands that the output names are those of this command, as in a playbook that it starts.
-    os.environ.update(RANKZERO_RECORDS="", RANKZERO_OPTIONS=shlex.join(call.options))
     asked = {"run_dir": run_dir, "wait_timeout": 0, "logs_dest": LOGS_DEST}
     result = tasks.done("job_wait", "Wait for the result", _Wait(host, asked).done)
     logs, why = result.get("logs"), {}

@@ -56,6 +56,9 @@ ELSEWHERE = {
     ("job_shell", "Open a shell inside an allocation that is there already"): (
         "needs a terminal: tests/integration/test_job_shell.py"
     ),
+    ("job_shell", "Open a shell where the servers of a running launch are"): (
+        "needs a terminal and a launch with roles: tests/cluster/test_roles_inside.py"
+    ),
     ("store_prune", "As an administrator, limit each user to 2 TiB, removing what was unused for two weeks"): (
         _ADMINISTRATOR + "tests/unit/prune/test_owners.py"
     ),
