@@ -23,11 +23,9 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 from rankzero import command, errors
 from rankzero.direct import LAUNCHING, VERBS, directly, why_not
 from rankzero.direct_launch import LOGS_DEST
-from rankzero.direct_wait import named_by
 from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.options import parse
 from rankzero.playbook import Played
@@ -397,12 +395,3 @@ def test_the_tasks_after_a_launch_are_those_of_role_launch() -> None:
     defaults = load_yaml("roles/launch/defaults/main.yml")
     assert defaults["launch_wait_timeout"] == 0 and f"'{LOGS_DEST}' if" in defaults["launch_logs_dest"]
     assert "['', 'false', '0']" in defaults["launch_wait"]
-
-
-def test_a_playbook_that_the_same_process_starts_later_names_its_own_commands(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("RANKZERO_OPTIONS", "-c a")
-    monkeypatch.delenv("RANKZERO_RECORDS", raising=False)
-    before = dict(os.environ)
-    with named_by(["-c", "b c"]):
-        assert launch_command("attach", "/runs/gpt/0123/1") == "rankzero attach gpt/0123/1 -c 'b c'"
-    assert dict(os.environ) == before

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import io
+import os
 import re
 import shlex
 import tokenize
@@ -20,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import
     playbook_command,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
+from rankzero.direct_wait import named_by
 from tests.repository import ROOT
 
 RUN_DIR = "/s/my runs/gpt/0123456789abcdef/2"
@@ -108,3 +110,12 @@ def test_no_other_place_builds_a_command_line() -> None:
         if re.search(r"ansible-playbook\b(?! runs)", line.split("#", 1)[0])
     ]
     assert not wrong, f"build these command lines with {BUILDER}: {wrong}"
+
+
+def test_a_playbook_that_the_same_process_starts_later_names_its_own_commands(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("RANKZERO_OPTIONS", "-c a")
+    monkeypatch.delenv("RANKZERO_RECORDS", raising=False)
+    before = dict(os.environ)
+    with named_by(["-c", "b c"]):
+        assert launch_command("attach", "/runs/gpt/0123/1") == "rankzero attach gpt/0123/1 -c 'b c'"
+    assert dict(os.environ) == before
