@@ -110,7 +110,7 @@ def test_a_line_that_fails_on_one_node_ends_the_job_before_its_ranks(site: Site)
 
 
 def test_a_line_after_the_ranks_that_ignores_term_holds_no_verdict(site: Site) -> None:
-    """Slurm tells everything of a job before it kills it. Here it only tells: the lab would kill after three seconds."""
+    """Slurm tells all of a job before it kills it. Here it only tells: the lab would kill after three seconds."""
     stubborn = f"trap '' TERM; touch at-it; {UNTIL_GO}"
     job = site.job("true", setup={"after_ranks": [stubborn]}, resources={"time": "00:10:00", "nodes": 2})
     launch = site.launch(job)
