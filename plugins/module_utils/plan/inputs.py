@@ -137,7 +137,9 @@ class Site:
         sealed = spec.environment.mode == "sealed"
         file = built_file(spec.container.runtime, self.settings.containers) if inputs.image else ""
         folder = f"{self.store_root}/{ENVIRONMENT.folder}"
-        of_roles = [Ref(ENVIRONMENT.name, key, f"{folder}/{key}") for key in dict.fromkeys(inputs.of_roles.values())]
+        # Two sections may say the same in other words.
+        others = [key for key in dict.fromkeys(inputs.of_roles.values()) if key != inputs.environment]
+        of_roles = [Ref(ENVIRONMENT.name, key, f"{folder}/{key}") for key in others]
         return (*self._refs(inputs, spec, file, sealed), *of_roles)
 
     def _refs(self, inputs: Inputs, spec: LaunchSpec, image: str, sealed: bool) -> tuple[Ref, ...]:

@@ -373,10 +373,13 @@ def _code(snapshot: Snapshot, job: Job) -> list[str]:
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     """The spec with absolute paths, so that it means the same in any folder."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    if job.spec.environment.built:
-        result.update(environment={**data.get("environment", {}), "project": job.project})
-    if job.spec.roles:
-        result.update(roles={name: _located(role, job.of_role(name)) for name, role in data.get("roles", {}).items()})
+    roles = data.get("roles") or {}
+    # What stands at the top is of the roles that say nothing.
+    silent = [job.of_role(name) for name, role in roles.items() if "environment" not in role] if roles else [job]
+    if silent and silent[0].spec.environment.built:
+        result.update(environment={**data.get("environment", {}), "project": silent[0].project})
+    if roles:
+        result.update(roles={name: _located(role, job.of_role(name)) for name, role in roles.items()})
     located = {"containerfile": job.containerfile, "context": job.context}
     located = {name: path for name, path in located.items() if path}
     if located:

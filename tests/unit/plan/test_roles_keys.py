@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from tests.plans import plan
@@ -159,8 +160,21 @@ def test_roles_have_environments_that_are_built_of_different_projects() -> None:
     assert (first.environment_dir, first.roles[1].environment) == ("/t/environments/e", folder)
     assert (first.roles[1].python, of_rollout["VIRTUAL_ENV"]) == (f"{folder}/bin/python", folder)
     assert first.key != other.key
+    assert [ref.key for ref in made("e").refs if ref.kind == "environment"] == ["e"]
     lines = [line for line in summary(first) if line.startswith("role rollout")]
     assert "venv environment ffffffffffff from pyproject.toml of serving" in lines[0]
+
+
+def test_the_kept_spec_has_the_folder_of_each_role_s_project() -> None:
+    """What stands at the top is of the roles that say nothing, also where the deciding one says something."""
+    job = changed(
+        ("environment", {"mode": "venv", "project": "serving"}),
+        ("roles.trainer.environment", {"mode": "venv", "project": "training"}),
+    )
+    read = read_job(job, None, None, None, "/home/me")
+    kept = with_absolute_paths(read.merged.data, read)
+    assert kept["environment"]["project"] == "/home/me/serving" and "environment" not in kept["roles"]["rollout"]
+    assert kept["roles"]["trainer"]["environment"]["project"] == "/home/me/training"
 
 
 @pytest.mark.parametrize(
