@@ -373,7 +373,7 @@ def _code(snapshot: Snapshot, job: Job) -> list[str]:
 def with_absolute_paths(data: JsonObject, job: Job) -> JsonObject:
     """The spec with absolute paths, so that it means the same in any folder."""
     result = {**data, "code": {**data.get("code", {}), "src": job.code_src}}
-    roles = data.get("roles") or {}
+    roles = data["roles"] if job.spec.roles else {}  # a role's own job, which a shell is of, has none
     # What stands at the top is of the roles that say nothing.
     silent = [job.of_role(name) for name, role in roles.items() if "environment" not in role] if roles else [job]
     if silent and silent[0].spec.environment.built:

@@ -175,6 +175,7 @@ def test_the_kept_spec_has_the_folder_of_each_role_s_project() -> None:
     kept = with_absolute_paths(read.merged.data, read)
     assert kept["environment"]["project"] == "/home/me/serving" and "environment" not in kept["roles"]["rollout"]
     assert kept["roles"]["trainer"]["environment"]["project"] == "/home/me/training"
+    assert with_absolute_paths(read.merged.data, read.of_role("trainer"))["roles"] == read.merged.data["roles"]
 
 
 @pytest.mark.parametrize(
