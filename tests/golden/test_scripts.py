@@ -88,7 +88,6 @@ SPECS: dict[str, dict[str, Any]] = {
         "command": ["train.py"],
         "resources": {"nodes": 2, "gpus_per_node": 8, "exclusive": True},
     },
-    "code-writable": {"name": "writable", "command": ["train.py"], "code": {"writable": True}},
     **{
         f"launcher-{kind}": {
             "name": kind,
@@ -123,6 +122,15 @@ SPECS: dict[str, dict[str, Any]] = {
         "name": "set-up",
         "shell": 'python train.py | tee "$RANKZERO_RUN_DIR/log" # it\'s a shell line',
         "setup": {"modules": ["cuda/12.4", "nccl/2.21"], "commands": ["ulimit -l unlimited", "export SITE_FLAG='a b'"]},
+        "resources": {"time": "04:00:00"},
+        "checkpoint": {
+            "signal_before_end": 120,
+            "requeue": True,
+            "max_restarts": 3,
+            "progress": "./check points/last.pt",
+        },
+        "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
+        "debug": True,
     },
     "further-options": {
         "name": "options",
@@ -139,6 +147,22 @@ SPECS: dict[str, dict[str, Any]] = {
         "launcher": {"srun": {"label": True, "prolog": "/site/pro log.sh"}},
         "env": {"GREETING": 'it\'s "quoted" $HOME\nsecond line # not a comment'},
         "secrets": {"HF_TOKEN": {"from_env": "HF_TOKEN"}, "B_TOKEN": {"from_file": "~/.b"}},
+        "code": {"writable": True},
+        "data": {
+            "images": {
+                "path": "/store/datasets/by-name/images",
+                "digest": "d" * 64,
+                "packed": True,
+                "local_copy": "auto",
+            },
+            "text": "/project/texts of ours",
+        },
+        "trackers": {
+            "wandb": {"project": "gpt", "entity": "ml", "offline": True},
+            "tensorboard": {},
+            "trackio": {},
+            "mlflow": {"server": "https://mlflow.example.org", "project": "gpt"},
+        },
     },
     "script": {
         "name": "script",
@@ -171,48 +195,12 @@ SPECS: dict[str, dict[str, Any]] = {
         },
         "preflight": {"enabled": False},
     },
-    "life": {
-        "name": "life",
-        "command": ["train.py"],
-        "resources": {"time": "04:00:00"},
-        "checkpoint": {
-            "signal_before_end": 120,
-            "requeue": True,
-            "max_restarts": 3,
-            "progress": "./check points/last.pt",
-        },
-        "monitor": {"host": 0, "gpu": 5, "timestamps": 120},
-    },
-    "trackers": {
-        "name": "tracked",
-        "command": ["train.py"],
-        "trackers": {
-            "wandb": {"project": "gpt", "entity": "ml", "offline": True},
-            "tensorboard": {},
-            "trackio": {},
-            "mlflow": {"server": "https://mlflow.example.org", "project": "gpt"},
-        },
-    },
     "sealed": {
         "name": "sealed",
         "command": ["train.py"],
         "resources": {"nodes": 2},
         "environment": {"mode": "sealed", "local_copy": "always"},
     },
-    "data": {
-        "name": "data",
-        "command": ["train.py"],
-        "data": {
-            "images": {
-                "path": "/store/datasets/by-name/images",
-                "digest": "d" * 64,
-                "packed": True,
-                "local_copy": "auto",
-            },
-            "text": "/project/texts of ours",
-        },
-    },
-    "debug": {"name": "debug", "command": ["train.py"], "debug": True},
     "container-pyxis-srun": {
         "name": "in-pyxis",
         "command": ["train.py"],
