@@ -176,13 +176,18 @@ def time_of(text: str) -> float | None:
 GAP = Line(0, "")
 
 
+# Behind the end of a part, at most so many bytes of its last line are read: a line may be as long as the file.
+FURTHER = 128 << 10
+
+
 class UpTo:
-    """A part of a stream for `raw_lines`: from `begin` to the end of the line that contains `end`."""
+    """A part of a stream for `raw_lines`: from `begin` to the end of the line that contains `end`, or FURTHER."""
 
     def __init__(self, stream: IO[bytes], begin: int, end: int) -> None:
         stream.seek(begin)
         self._stream = stream
         self._left = end - begin
+        self._further = FURTHER
         self._ended = False
 
     def read(self, size: int) -> bytes:
@@ -194,7 +199,8 @@ class UpTo:
             self._left -= len(block)
             self._ended = not block or (self._left <= 0 and block.endswith(b"\n"))
             return block
-        block = self._stream.read(size)
+        block = self._stream.read(min(size, self._further))
+        self._further -= len(block)
         end = block.find(b"\n")
         self._ended = end >= 0 or not block
         return block[: end + 1] if end >= 0 else block

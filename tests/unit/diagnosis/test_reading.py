@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import gzip
+import io
+import os
 import random
 import re
 import shutil
@@ -178,6 +180,38 @@ def test_memory_stays_small_whatever_the_lines_are(tmp_path: Path, monkeypatch: 
     tracemalloc.stop()
     assert cause.find_cause(found.logs).family == "cuda_oom"
     assert most < 24 << 20
+
+
+@pytest.mark.parametrize("tool", tools(), ids=lambda tool: Path(tool[0]).name if tool else "python")
+@pytest.mark.parametrize("end", [b"\n" + TRACE, b" " + OOM, b""], ids=["after it", "in it", "nothing"])
+def test_of_a_line_as_long_as_the_file_both_ends_are_looked_at(
+    tool: list[str] | None, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """To clean a log takes a second for 30 MB: the diagnosis of 5 GB in one line took minutes."""
+    size, cleaned = 64 << 20, 0
+
+    class Counted(io.BufferedReader):
+        def read(self, count: int | None = -1, /) -> bytes:
+            nonlocal cleaned
+            data = super().read(count)
+            cleaned += len(data)
+            return data
+
+    file = tmp_path / "endless.log"
+    with file.open("wb") as stream:
+        stream.write(b"srun: error: node01: task 0: Exited with exit code 1 ")
+        stream.truncate(size)
+        stream.seek(0, 2)
+        stream.write(end)
+    in_parts(monkeypatch, tool)
+    monkeypatch.setattr(prefilter, "GREP_MEMORY", 32 << 20)
+    found = scan.scan([str(file)], cleaner=lambda stream: Counted(io.FileIO(os.dup(stream.fileno()))))
+    assert cleaned < 1 << 20
+    assert found.logs[0].lines == end.count(b"\n") + (not end.endswith(b"\n"))
+    root = cause.find_cause(found.logs).root
+    assert root is not None
+    if end:
+        assert (root.family, root.line) == ("cuda_oom", max(1, end.count(b"\n")))
 
 
 def test_of_many_short_logs_only_some_are_read_completely(monkeypatch: pytest.MonkeyPatch) -> None:
