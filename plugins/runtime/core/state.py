@@ -172,6 +172,8 @@ class Job:
     preflight: Preflight = field(default_factory=Preflight)
     copies: Copies = field(default_factory=Copies)
     held: list[Held] = field(default_factory=list)
+    # What is looked at while a step runs.
+    looks: list[Callable[[Job], None]] = field(default_factory=list)
     # What is taken back before the held steps end.
     before_release: list[Callable[[Job], None]] = field(default_factory=list)
     release_deadline: float | None = None

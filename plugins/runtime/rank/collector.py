@@ -3,12 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the ranks of one node leave on the node's own disk is brought together here, one process a node.
 
-    collector.py    runs beside the ranks of an attempt, until the conductor closes its standard input
+    collector.py    runs beside the ranks of an attempt, until the conductor closes its standard input; what comes
+                    from there before is for the node's sampler (collect_steps.py, stacks.py)
 
 The ranks find the folder RANKZERO_SPOOL/<node> and write there: their logs (`rank-<n>.log`, rank.sh) and the samples
 (`samples/`, sampler.py). This process appends the logs to one file a node on shared storage, each line marked with its
-rank as srun --label does it. The samples go through srun's own channel: they are printed, and srun writes what all
-nodes print to one file. A node that dies loses only what it has not brought yet. Standard library only.
+rank as srun --label does it, and all nodes together open theirs at most WRITES times a second. The samples go through
+srun's own channel: they are printed, and srun writes what all nodes print to one file. A node that dies loses only what
+it has not brought yet. Standard library only.
 """
 
 from __future__ import annotations
@@ -30,8 +32,9 @@ from node import disk, job_end  # noqa: E402
 
 # The value of logs.per with which the logs are brought while they grow.
 PER_NODE = "node"
-# Between two looks; until a line without an end is written as it is, as a progress bar may never end.
-EVERY, HELD = 1.0, 20.0
+# Seconds between two looks; how often a second all nodes together write to shared storage; until a line without an end
+# is written as it is, as a progress bar may never end.
+EVERY, WRITES, HELD = 1.0, 200, 20.0
 # The longest line; the most that is read of a log at a time.
 LONGEST, BLOCK = 64 << 10, 1 << 20
 # How long the node's other ranks may take to begin their logs, before the node's file gets its name.
@@ -114,11 +117,45 @@ class RankLog:
         return head + left % (size - len(head) - len(tail)) + tail
 
 
-class Collector:
-    """`spool`: the folder on this node's disk. `logs`: that of the attempt on shared storage. `per`: as in logs.per."""
+class Shared:
+    """The end of a file on shared storage. It is opened where there is something to write, once a look: a file system
+    that is shared may be away for a while, and come back.
+    """
 
-    def __init__(self, spool: str, logs: str, per: str | None, node: str, ranks: int) -> None:
+    def __init__(self, path: str) -> None:
+        self.path, self.descriptor = path, -1
+        self.new: list[tuple[RankLog, bytes]] = []
+
+    def add(self, log: RankLog, data: bytes) -> None:
+        if data:
+            self.new.append((log, data))
+        if sum(len(each) for _log, each in self.new) >= BLOCK:
+            self.write()
+
+    def write(self) -> None:
+        """Append what was added, all ranks in one piece."""
+        if self.new and self.descriptor < 0:
+            self.descriptor = os.open(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC, 0o666)
+        rest = memoryview(b"".join(marked(log.rank, data) for log, data in self.new))
+        while rest:
+            rest = rest[os.write(self.descriptor, rest) :]
+        for log, data in self.new:
+            log.taken(len(data))
+        self.new = []
+
+    def close(self) -> None:
+        if self.descriptor >= 0:
+            os.close(self.descriptor)
+
+
+class Collector:
+    """`spool`: the folder on this node's disk. `logs`: that of the attempt on shared storage. `per`: as in logs.per.
+    `nodes`: so many share the storage.
+    """
+
+    def __init__(self, spool: str, logs: str, per: str | None, node: str, ranks: int, nodes: int = 0) -> None:
         self.spool, self.logs, self.per, self.node, self.ranks = spool, logs, per, node, ranks
+        self.every, self.due = nodes / WRITES, 0.0
         self.known: dict[int, RankLog] = {}
         self.files: dict[int, str] = {}
 
@@ -136,7 +173,9 @@ class Collector:
                 with contextlib.suppress(OSError):
                     self.known[int(match[1])] = RankLog(int(match[1]), os.path.join(self.spool, name))
         if self.per == PER_NODE or final:
-            self.bring(final)
+            if final or time.monotonic() >= self.due:
+                self.due = time.monotonic() + self.every
+                self.bring(final)
         else:
             for log in self.known.values():
                 log.trim()
@@ -147,17 +186,18 @@ class Collector:
     def bring(self, final: bool) -> None:
         """Append to the node's file on shared storage."""
         self.name_files(final)
-        for rank, log in sorted(self.known.items()):
-            if rank not in self.files:
-                continue
-            if self.per != PER_NODE:
-                self.append(rank, log.ends())
-                continue
-            data = log.new_lines(final)
-            while data:
-                self.append(rank, data)
-                log.taken(len(data))
-                data = log.new_lines(final) if final or len(data) > BLOCK // 2 else b""
+        for path in sorted(set(self.files.values())):
+            logs = [log for rank, log in sorted(self.known.items()) if self.files.get(rank) == path]
+            with contextlib.closing(Shared(path)) as shared:
+                while logs:
+                    more = []
+                    for log in logs:
+                        data = log.new_lines(final) if self.per == PER_NODE else log.ends()
+                        shared.add(log, data)
+                        if self.per == PER_NODE and data and (final or len(data) > BLOCK // 2):
+                            more.append(log)
+                    shared.write()
+                    logs = more
 
     def name_files(self, final: bool) -> None:
         """A file of this node is named after the ranks in it; one that begins late gets a file of its own."""
@@ -167,12 +207,12 @@ class Collector:
             path = os.path.join(self.logs, log_names.of_node(self.node, fresh))
             self.files.update(dict.fromkeys(fresh, path))
 
-    def append(self, rank: int, data: bytes) -> None:
-        """Opened each time: a file system that is shared may be away for a while, and come back."""
-        with open(self.files[rank], "ab", buffering=0) as stream:
-            rest = memoryview(marked(rank, data))
-            while rest:
-                rest = rest[stream.write(rest) :]
+    def pass_on(self, word: bytes) -> None:
+        """Leave what the conductor says where the node's sampler looks (stacks.py)."""
+        path = os.path.join(self.spool, "asked")
+        with open(path + ".new", "wb") as stream:
+            stream.write(word.splitlines()[-1])
+        os.replace(path + ".new", path)
 
     def bring_samples(self) -> None:
         for path in sorted(glob.glob(os.path.join(glob.escape(self.spool), "samples", "*"))):
@@ -237,10 +277,13 @@ def main() -> int:
         ranks, nodes = int(get("RANKZERO_RANKS_PER_NODE") or 1), get("RANKZERO_NODELIST", "").count(",") + 1
         logs = log_folder(os.environ["RANKZERO_LOGS"], nodes, int(get("SLURM_NODEID") or 0))
         os.makedirs(logs, exist_ok=True)
-        collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks)
+        collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks, nodes)
         collector.print(f"[ready {node}]\n")
         while not end.reached(EVERY):
             with contextlib.suppress(OSError):
+                if end.word:
+                    collector.pass_on(end.word)
+                    end.word = b""
                 collector.scan()
         collector.scan(final=True)
         collector.bring_samples()

@@ -130,7 +130,7 @@ def main() -> None:
     before, start = cpu_time(), time.monotonic()
     every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
-    due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ)
+    due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ, spool=spool)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
     alive, looked = {rank: state[1]}, False
     while due:

@@ -5,9 +5,10 @@
 
 Whoever wants to know writes a new id into RUN_DIR/stacks/ATTEMPT/request; each node then replaces its <node>.json
 there. A node also does so shortly before the time limit, and when the log that a wait follows has not grown for a
-while. Only processes of this launch that have the file in memory of hook and handle its signal get the signal: to any
-other process it would be the end. Command lines are not written: they may contain secrets. Standard library only; any
-Python 3 that a node or an image may have.
+while. Where the node has a collector, the first node alone looks at these files on shared storage, and says what it saw
+to the collectors (collect_steps.py). Only processes of this launch that have the file in memory of hook and handle its
+signal get the signal: to any other process it would be the end. Command lines are not written: they may contain
+secrets. Standard library only; any Python 3 that a node or an image may have.
 """
 
 from __future__ import annotations
@@ -40,22 +41,22 @@ PY_SPY_SECONDS = 10
 QUIET = 60
 
 
-class Request:
-    """What was asked for last in the folder of one attempt."""
+class Asked:
+    """Whether somebody wants to know, by the files of an attempt on shared storage."""
 
     def __init__(self, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
         run, attempt = environ["RANKZERO_RUN_DIR"], environ["RANKZERO_ATTEMPT"]
-        self.mine = {f"RANKZERO_RUN_DIR={run}", f"RANKZERO_ATTEMPT={attempt}"}
-        self.folder = os.path.join(run, "stacks", attempt)
-        self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
-        self.clock = clock
-        limit = environ.get("SLURM_JOB_END_TIME", "")
-        self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
-        self.last = self.asked()
+        self.folder, self.clock = os.path.join(run, "stacks", attempt), clock
         # The log that a wait follows (rank.sh), its size, since when it has that, and when to look next.
         self.log = os.path.join(environ.get("RANKZERO_LOGS") or os.path.join(run, "logs", attempt), ".live")
         self.size, self.since = -1, self.clock()
         self.next: float = QUIET
+        self.looks = 0
+
+    def word(self) -> str:
+        """How often the log has been silent for long, and the newest request. Another word asks for a look."""
+        self.looks += self.quiet(self.clock())
+        return f"{self.looks} {self.request()}"
 
     def quiet(self, now: float) -> bool:
         """Whether the job's log has not grown for so long that the node looks."""
@@ -70,21 +71,40 @@ class Request:
         self.next = 2 * (now - self.since)
         return True
 
-    def asked(self) -> str:
+    def request(self) -> str:
         """The id of the newest request; "" if there is none."""
-        try:
-            with open(os.path.join(self.folder, "request"), encoding="ascii") as stream:
-                return stream.read(64).strip()
-        except (OSError, ValueError):
-            return ""
+        return word_in(os.path.join(self.folder, "request"))
+
+
+def word_in(path: str) -> str:
+    """The word that a file holds; "" if there is none."""
+    try:
+        with open(path, encoding="ascii") as stream:
+            return stream.read(96).strip()
+    except (OSError, ValueError):
+        return ""
+
+
+class Request:
+    """What a node is asked. `spool`: its folder, where its collector says so; "" where it has none."""
+
+    def __init__(self, environ: Mapping[str, str], clock: Callable[[], float] = time.time, spool: str = "") -> None:
+        asked = Asked(environ, clock)
+        self.mine = {f"{name}={environ[name]}" for name in ("RANKZERO_RUN_DIR", "RANKZERO_ATTEMPT")}
+        self.folder, self.clock = asked.folder, clock
+        self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
+        limit = environ.get("SLURM_JOB_END_TIME", "")
+        self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
+        self.word = (lambda: word_in(os.path.join(spool, "asked"))) if spool else asked.word
+        self.last = self.word()
 
     def serve(self) -> bool:
         """Answer a new request, and the time limit; whether there was anything to answer."""
-        asked, now = self.asked(), self.clock()
+        word, now = self.word(), self.clock()
         due = self.limit is not None and now >= self.limit
-        if asked == self.last and not due and not self.quiet(now):
+        if word == self.last and not due:
             return False
-        self.last = asked
+        self.last, asked = word, word.partition(" ")[2]
         self.limit = None if due else self.limit
         waiting = traces.connections()
         began, before = time.monotonic(), swapped_in()

@@ -88,6 +88,8 @@ def wait_for_end(job: Job, every: float = 0.0, with_roles: bool = False) -> int:
         if with_roles:
             _roles().check_roles(job)
         task_ends.check_tasks(job)
+        for look in job.looks:
+            look(job)
         if processes.due(tick_at):
             os.write(1, f"[rankzero] {time_of_day()}\n".encode())
             tick_at = processes.after(every)

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 #: srun: one process for each task, a report of their states upon SIGINT, and --wait.
 SRUN = """\
-import os, signal, subprocess, sys, time
+import os, signal, subprocess, sys, threading, time
 options, words = {}, sys.argv[1:]
 while words[0].startswith("--"):
     name, _, value = words.pop(0)[2:].partition("=")
@@ -22,6 +22,15 @@ lost = open(lost).read().split() if os.path.exists(lost) else []
 silent = ["sleep", "1000"] if "RANKZERO_HOLDS=1" in words else ["false"]
 # A step has its number, and standard input reaches all its tasks.
 step = str(os.getpid())
+def pump():
+    data = b"-"
+    while data:
+        data = os.read(0, 4096)
+        for task in tasks:
+            try:
+                os.write(task.stdin.fileno(), data) if data else task.stdin.close()
+            except OSError:
+                pass
 def end(*_):
     asked.append(True)
     for task in tasks:
@@ -45,7 +54,9 @@ with open(options["output"], "ab") as log:
             environment["SLURMD_NODENAME"] = nodes[rank // per_node]
         environment["SLURM_STEP_TASKS_PER_NODE"] = f"{per_node}(x{options['nodes']})"
         gone = environment.get("SLURMD_NODENAME") in lost
-        tasks.append(subprocess.Popen(silent if gone else words, env=environment, stdout=log, stderr=log))
+        begun = silent if gone else words
+        tasks.append(subprocess.Popen(begun, env=environment, stdin=subprocess.PIPE, stdout=log, stderr=log))
+    threading.Thread(target=pump, daemon=True).start()
     if asked:  # a task may have been started, and have said so, before it was in the list
         end()
     codes, first_end, patience = [], None, int(options.get("wait", 0))

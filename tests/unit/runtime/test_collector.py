@@ -5,12 +5,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import signal
+import sys
 from collections.abc import Iterator
 from datetime import datetime, timezone
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist i
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import read_rank
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.heat_maps import read_heat_maps
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import read_samples
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.rank_looks import query_ranks
 from tests.unit.runtime.harness import Job, Site, runtime_parts, wait_for
 
 #: Folders of a run in which an attempt leaves files.
@@ -38,6 +42,22 @@ def many(site: Site, nodes: int, shell: str, ranks: int = 3, **spec: Any) -> Job
     setup = {"setup": {"commands": ["export RANKZERO_MANY_NODES=1"]}}
     sizes = {"resources": {"nodes": nodes}, "launcher": {"ranks_per_node": ranks}}
     return site.job({"shell": shell, "logs": {"per": "node"}, "monitor": {"host": 1}, **setup, **sizes, **spec})
+
+
+@contextlib.contextmanager
+def opens(folder: str, opened: list[str]) -> Iterator[None]:
+    """Note the paths below a folder that this process opens meanwhile."""
+    active = [True]
+
+    def note(event: str, arguments: tuple[Any, ...]) -> None:
+        if active and event == "open" and str(arguments[0]).startswith(folder):
+            opened.append(str(arguments[0]))
+
+    sys.addaudithook(note)
+    try:
+        yield
+    finally:
+        active.clear()
 
 
 #: Until the sampler of a rank's node has sampled. It has the lowest priority.
@@ -176,6 +196,50 @@ def test_a_line_without_an_end_waits_but_not_for_ever(
     assert there.read_bytes().count(b"\n7: xxx") == 1
     collected.scan(final=True)
     assert there.read_bytes().count(b"\n") == 4
+
+
+def test_a_node_opens_its_file_once_a_look_and_all_nodes_bounded_times_a_second(
+    collector: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever the number of ranks and nodes. A silent node opens none."""
+    ranks, nodes, now, opened = 8, 1024, [1000.0], []
+    monkeypatch.setattr(collector, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    with opens(str(tmp_path / "logs"), opened):
+        collected = made(collector, tmp_path, ranks=ranks)
+        collected.__init__(collected.spool, collected.logs, "node", "n1", ranks, nodes)
+        spool = tmp_path / "spool"
+        for second in range(60):
+            for rank in range(ranks):
+                with (spool / f"rank-{rank}.log").open("a") as stream:
+                    stream.write(f"step {second}\n")
+            collected.scan()
+            now[0] += collector.EVERY
+        assert 0 < len(opened) * nodes / 60 <= 250
+        collected.scan(final=True)
+        count = len(opened)
+        for _second in range(60):
+            collected.scan()
+            now[0] += collector.EVERY
+        assert len(opened) == count
+    lines = (tmp_path / "logs" / "n1.ranks-0-7.log").read_text().splitlines()
+    for rank in range(ranks):
+        assert [line for line in lines if line.startswith(f"{rank}: ")] == [
+            f"{rank}: step {each}" for each in range(60)
+        ]
+
+
+def test_the_nodes_hear_from_the_first_what_they_are_asked(site: Site) -> None:
+    """They answer, and do not look at the run directory for it."""
+    shell = (
+        f'{SAMPLED}; : > "$RANKZERO_RUN_DIR/ready-$RANK"; until [ -e "$RANKZERO_RUN_DIR/answered" ]; do sleep 0.1; done'
+    )
+    job = many(site, 2, shell, ranks=1)
+    process = job.start(nodes=node_names(2))
+    wait_for(lambda: len(list(job.run.glob("ready-*"))) == 2, process)
+    answers = query_ranks(RunDirectory(str(job.run)), 0, 2, patience=60)
+    (job.run / "answered").touch()
+    process.wait(timeout=60)
+    assert {answer["node"] for answer in answers} == {"n0", "n1"}, job.log()
 
 
 def test_a_rank_that_begins_late_gets_a_file_of_its_own(

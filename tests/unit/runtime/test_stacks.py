@@ -137,6 +137,25 @@ def test_a_node_answers_each_request_once_and_the_time_limit(tmp_path: Path) -> 
         assert not list(folder.glob("*.new"))
 
 
+def test_a_node_with_a_collector_asks_no_shared_storage(tmp_path: Path) -> None:
+    """It reads what the collector was told, and answers another word once."""
+    spool, run = tmp_path / "spool", tmp_path / "run"
+    spool.mkdir()
+    run.mkdir()
+    (spool / "asked").write_text("0 old")
+    call = (
+        f"[(request := stacks.Request(__import__('os').environ, spool={str(spool)!r})).serve(), "
+        f"seen.clear() or [request.serve() for _ in range(5)] and list(seen), "
+        f"open('{spool}/asked', 'w').write('0 new') and request.serve(), request.serve()]"
+    )
+    hook = (
+        "(seen := [], sys.addaudithook(lambda event, about: event in ('open', 'os.listdir') and "
+        f"str(about[0]).startswith({str(run)!r}) and seen.append(about[0])))[0] and 0 or "
+    )
+    assert answer(run, hook + call) == [False, [], True, False]
+    assert json.loads((run / "stacks" / "0" / "node01.json").read_text())["request"] == "new"
+
+
 def test_the_signal_is_no_standard_one() -> None:
     assert signal.SIGRTMIN < 43 < signal.SIGRTMAX
 
