@@ -95,7 +95,7 @@ class Request:
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
         limit = environ.get("SLURM_JOB_END_TIME", "")
         self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
-        self.word = (lambda: word_in(os.path.join(spool, "asked"))) if spool else asked.word
+        self.word: Callable[[], str] = (lambda: word_in(os.path.join(spool, "asked"))) if spool else asked.word
         self.last = self.word()
 
     def serve(self) -> bool:
