@@ -68,7 +68,7 @@ def release(job: Job) -> None:
     """At the end of the job, or before the ranks start again on other nodes: the nodes let go of what they hold, and
     the working directory leads to the snapshot again.
     """
-    if not job.held:
+    if not (job.held or job.before_release):
         return
     job.release_deadline = processes.after(RELEASE_SECONDS)
     for undo in reversed(job.before_release):

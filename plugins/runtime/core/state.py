@@ -43,6 +43,7 @@ class Signals:
 class Step:
     """The ranks' step, or another step that is waited for in its place: its process and the moments to come. `grace`:
     seconds between a TERM and a KILL; 0 for the ranks', to which Slurm gives as long as the site wants.
+    `verdict_first`: where Slurm ends the job, the verdict is written before the end of this step is waited for.
     """
 
     ended_by: str = ""
@@ -50,6 +51,8 @@ class Step:
     message: str = ""
     process: int = 0
     grace: float = 0.0
+    verdict_first: bool = False
+    leave_at: float | None = None
     term_at: float | None = None
     kill_at: float | None = None
 

@@ -39,7 +39,7 @@ def after(job: Job) -> None:
         problem = f"setup.{AFTER} did not run: Slurm was ending the job"
     else:
         # The verdict is that of the ranks.
-        ranks, job.step = job.step, Step(ended_by=SETUP, grace=step.AFTER_ARTIFACT)
+        ranks, job.step = job.step, Step(ended_by=SETUP, grace=step.AFTER_ARTIFACT, verdict_first=True)
         problem = _run(job, AFTER)
         if job.step.ended_by == SIGNAL:
             problem = f"setup.{AFTER} was ended by a signal"

@@ -19,6 +19,8 @@ from rank import task_ends
 # How long the ranks have: after TERM once their artifact is proven (srun cannot forward KILL), after a cancellation
 # inside another job until TERM, and from there until KILL.
 AFTER_ARTIFACT, AFTER_CANCEL, AFTER_TERM = 5, 30, 60
+# How long the verdict waits for a step that Slurm has told to end. A site may kill this script after three seconds.
+BEFORE_VERDICT = 1
 POLL_SECONDS = 0.25
 # Slurm signals the ranks and this script one after the other. Where TERM has ended the ranks, this script's own signal
 # says whether the job is cancelled; so long it may take.
@@ -48,8 +50,9 @@ def act_on_signals(job: Job) -> None:
         elif slurm.field(slurm.show_job(job), "JobState") == "RUNNING":
             _tell_script(job, signal.SIGTERM)
         if step.grace:
-            # The verdict waits for it, and Slurm kills this script soon after its signal.
             step.kill_at = processes.after(step.grace)
+        if step.verdict_first:
+            step.leave_at = processes.after(BEFORE_VERDICT)
     if signals.cancelled and step.ended_by in (PROGRAM, SETUP):
         step.ended_by, step.message = SIGNAL, "cancelled"
         step.term_at = processes.after(AFTER_CANCEL)
@@ -101,9 +104,18 @@ def wait_for_end(job: Job, every: float = 0.0, with_roles: bool = False) -> int:
             processes.kill(step.process)
             if not processes.wait(step.process, 10):
                 return 137
+        if processes.due(step.leave_at):
+            return _left(job)
         if processes.runs(step.process):
             processes.pause(POLL_SECONDS)
     return processes.code_of(step.process)
+
+
+def _left(job: Job) -> int:
+    """Leave a step that was told to end, so that it is waited for after the verdict."""
+    told, grace = job.step.process, job.step.grace
+    job.before_release.append(lambda _job: processes.wait_or_kill(told, grace))
+    return TERM_EXIT
 
 
 def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = False, errors: str = "") -> int:
