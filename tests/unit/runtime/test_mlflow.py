@@ -126,10 +126,35 @@ def test_a_reply_that_is_lost_makes_no_second_run(server: TrackingServer, tmp_pa
         ((200, {"run": {}}), "is no id"),
         ((302, {}), "points to another address"),
         ((401, b""), "runs/create: HTTP 401"),
+        ((401, b"[1]"), "runs/create: HTTP 401"),
+        ((401, b"7"), "runs/create: HTTP 401"),
+        ((401, {"error_code": [1], "message": {"a": 2}}), "runs/create: HTTP 401"),
     ],
 )
 def test_answers_that_are_none(server: TrackingServer, tmp_path: Path, answer: Any, message: str) -> None:
-    server.faults["runs/create"] = [answer]
+    refused_in_a_sentence(server, tmp_path, "runs/create", answer, message)
+
+
+@pytest.mark.parametrize(
+    ("path", "answer"),
+    [
+        ("runs/search", {"runs": 7}),
+        ("runs/search", {"runs": {"a": 1}}),
+        ("runs/search", {"runs": [7]}),
+        ("runs/search", {"runs": [{"info": "x"}]}),
+        ("runs/search", {"runs": [{"info": {"run_id": 7}}]}),
+        ("experiments/get-by-name", {"experiment": [1]}),
+        ("experiments/get-by-name", {"experiment": {"experiment_id": ["1"]}}),
+        ("experiments/get-by-name", {"experiment": {"experiment_id": "../x"}}),
+    ],
+)
+def test_other_types_than_those_of_mlflow(server: TrackingServer, tmp_path: Path, path: str, answer: Any) -> None:
+    refused_in_a_sentence(server, tmp_path, path, (200, answer), "does not answer as an MLflow server does")
+    assert server.runs == []
+
+
+def refused_in_a_sentence(server: TrackingServer, tmp_path: Path, path: str, answer: Any, message: str) -> None:
+    server.faults[path] = [answer]
     done = asked(tmp_path, server.url, MLFLOW_TRACKING_TOKEN=PASSWORD)
     assert done.returncode == 1 and done.stdout == "" and message in done.stderr and PASSWORD not in done.stderr
     assert set(server.headers) == {f"Bearer {PASSWORD}"} and len(done.stderr.splitlines()) == 1
