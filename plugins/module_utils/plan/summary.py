@@ -10,7 +10,12 @@ import shlex
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import inside_job, parallelism, program
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import (
+    inside_job,
+    parallelism,
+    program,
+    script,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
@@ -33,7 +38,8 @@ def summary(plan: Plan) -> list[str]:
     ]
     lines = [f"{plan.name} · key {short_key(plan.key)}", *(f"{title:<7} {text}" for title, text in parts)]
     lines += _role_lines(plan)
-    return lines + [f"warning: {text}" for text in (*parallelism.warnings(plan.spec), *program.warnings(plan.spec))]
+    told = (*parallelism.warnings(plan.spec), *program.warnings(plan.spec), *script.warnings(plan.spec))
+    return lines + [f"warning: {text}" for text in told]
 
 
 def details(plan: Plan) -> list[str]:

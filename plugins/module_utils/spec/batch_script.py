@@ -369,6 +369,14 @@ def _exclude(header: Header, given: Given) -> None:
     header.set(given.line, "resources.exclude", [given.value])
 
 
+def _dependency(header: Header, given: Given) -> None:
+    """`singleton` is about jobs of one name, and the job of each launch has its own."""
+    if "singleton" in re.split("[,?]", str(given.value)):
+        header.refuse(given, "singleton finds no job of another launch; name the job: --dependency=afterany:JOBID")
+    else:
+        header.set(given.line, "resources.dependency", given.value)
+
+
 _SPECIAL: Mapping[str, Callable[[Header, Given], None]] = {
     "job-name": _job_name,
     "gpus-per-node": _gpus,
@@ -377,6 +385,7 @@ _SPECIAL: Mapping[str, Callable[[Header, Given], None]] = {
     "signal": _signal,
     "exclusive": _exclusive,
     "exclude": _exclude,
+    "dependency": _dependency,
     # Only permits Slurm to requeue; `checkpoint.requeue` would have the job requeue itself.
     "requeue": Header.further,
     "no-requeue": Header.further,

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, duration, node_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import BY_NAME
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_duration
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
@@ -54,12 +55,10 @@ def head(host: str, plan: Plan) -> Row:
 
 
 def limit(time: str) -> str:
-    """A time limit for people: `10 min`, `2 h 30 min`, `1 d 4 h`. Text in another form is returned as it is."""
-    days, _dash, rest = time.rpartition("-")
-    parts = [days or "0", *rest.split(":")]
-    if len(parts) != 4 or not all(part.isdigit() for part in parts):
-        return time
-    named = zip(map(int, parts), ("d", "h", "min", "s"))
+    """A time limit, in any form that Slurm takes, for people: `10 min`, `1 d 4 h`. Other text as it is."""
+    minutes, seconds = divmod(parse_duration(time) or 0, 60)
+    hours, minutes = divmod(minutes, 60)
+    named = zip((*divmod(hours, 24), minutes, seconds), ("d", "h", "min", "s"))
     return " ".join(f"{number} {unit}" for number, unit in named if number) or time
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the header of a batch script's job asks for GPUs and other generic resources."""
+"""What the header of a batch script's job asks for GPUs and other generic resources, and what the plan warns of."""
 
 from __future__ import annotations
 
@@ -9,19 +9,25 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import BELOW, read_header
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from tests.plans import plan
 
 
-def header(line: str, **above: Any) -> dict[str, Any]:
-    """The options for generic resources in the header of a script with one #SBATCH line, below a job's own layer."""
-    text = f"#!/bin/sh\n#SBATCH {line}\ntrue\n"
+def planned(line: str, body: str = "true", **above: Any) -> Plan:
+    """The plan of a script with one #SBATCH line, below a job's own layer."""
+    text = f"#!/bin/sh\n#SBATCH {line}\n{body}\n"
     own = {"name": "x", "script": text, **({"resources": above} if above else {})}
     merged = merge([Layer("below", BELOW), Layer("x.sh", read_header(text).data), Layer("job", own)])
-    made = plan(validated(merged), merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t")
-    return {name: value for name, value in made.header if name in ("gres", "gpus-per-node")}
+    return plan(validated(merged), merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t")
+
+
+def header(line: str, **above: Any) -> dict[str, Any]:
+    """The options for generic resources in the header."""
+    return {name: value for name, value in planned(line, **above).header if name in ("gres", "gpus-per-node")}
 
 
 @pytest.mark.parametrize(
@@ -44,3 +50,19 @@ def test_a_layer_above_goes_before_the_script() -> None:
     assert header("--gres=gpu:2", gpus_per_node=4) == {"gpus-per-node": "4"}
     assert header("--gres=gpu:2,lscratch:50", gres=["lscratch:9"]) == {"gpus-per-node": "2", "gres": "lscratch:9"}
     assert header("--gres=gpu:2", gpus_per_node=0) == {}
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        *((f"squeue {option} | wc -l", True) for option in ('-h -n "$SLURM_JOB_NAME"', "--name=x", "--me -hn x")),
+        ("scancel --jobname x", True),
+        ("sacct -X --name x", True),
+        ('while [ -n "$(squeue --me -n x)" ]; do sleep 1; done', True),
+        *((f"{command} -n", False) for command in ("sacct -j $SLURM_JOB_ID", "squeue --me | sort", "# squeue")),
+        ("squeue --noheader --nodelist=x -j $SLURM_JOB_ID", False),
+    ],
+)
+def test_a_line_that_looks_for_the_job_by_its_name_is_named(line: str, named: bool) -> None:
+    warned = [text for text in summary(planned("-N 1", line)) if text.startswith("warning: ")]
+    assert [("line 3" in text, "$SLURM_JOB_ID" in text) for text in warned] == [(True, True)] * named

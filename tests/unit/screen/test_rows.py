@@ -282,6 +282,6 @@ def test_a_launch_that_goes_on_tells_how_to_come_back() -> None:
 
 
 def test_a_time_limit_of_days_is_told_in_days() -> None:
-    assert [limit(text) for text in ("1-04:00:00", "02:30:00", "1-04", "UNLIMITED")] == [
-        "1 d 4 h", "2 h 30 min", "1-04", "UNLIMITED",
+    assert [limit(text) for text in ("1-04:00:00", "02:30:00", "1-04", "90", "90:30", "UNLIMITED")] == [
+        "1 d 4 h", "2 h 30 min", "1 d 4 h", "1 h 30 min", "1 h 30 min 30 s", "UNLIMITED",
     ]  # fmt: skip

@@ -95,6 +95,8 @@ def test_an_option_arrives_where_it_belongs(line: str, expected: dict[str, Any])
         ("--comment='open", "not closed"),
         ("--signal=B:CONT@9", "USR1"),
         ("-M other", "inventory"),
+        ("--dependency=singleton", "afterany"),
+        ("-d afterok:7,singleton", "afterany"),
     ],
 )
 def test_what_would_not_be_one_launch_is_refused_with_its_line(line: str, word: str) -> None:

@@ -10,6 +10,7 @@ its own srun lines get.
 from __future__ import annotations
 
 import posixpath
+import re
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
@@ -34,6 +35,12 @@ _OF_RANKS = {
     "sweep": "give a script that uses srun its values by program_args, one launch for each; else write `shell: bash "
     "SCRIPT` instead of `script`, with launcher.kind none",
 }
+# A longer line is no command that people wrote.
+_LINE = 2000
+# A line that asks Slurm for jobs by their name; sacct's -n is something else.
+_BY_NAME = re.compile(
+    r"^[^#]*\b(?:(?:squeue|scancel)\b[^#|;&]*\s(?:--(?:job)?name\b|-[A-Za-z]*n\b)|sacct\b[^#|;&]*\s--name\b)"
+)
 
 
 class Script(Aspect):
@@ -83,6 +90,16 @@ class Script(Aspect):
         yield "RANKZERO_SCRIPT_OUTPUT", str(given.get("output") or DEFAULT_OUTPUT)
         if given.get("error"):
             yield "RANKZERO_SCRIPT_ERROR", str(given["error"])
+
+
+def warnings(spec: LaunchSpec) -> list[str]:
+    """Return a warning for each line of a script that looks for its job by a name which Slurm does not know."""
+    return [
+        f"script: line {number} asks Slurm for jobs by name, and that of this one is {spec.name}.KEY.GENERATION; use "
+        "$SLURM_JOB_ID"
+        for number, line in enumerate((spec.script or "").split("\n"), 1)
+        if _BY_NAME.search(line[:_LINE])
+    ]
 
 
 def _differs(spec: LaunchSpec, path: str) -> bool:
