@@ -118,30 +118,37 @@ def test_what_is_brought_without_a_job_comes_from_allowed_folders_too(tmp_path: 
         (tmp_path / "secret" / name).write_text("a-private-key\n")
     (top / "tokenizer").mkdir(parents=True)
     (top / "tokenizer/tokenizer.json").symlink_to("../../secret/key")
-    tasks: dict[str, dict[str, object]] = {
-        "code_snapshot": {"src": "../secret"},
-        "dataset": {"name": "x", "src": "../secret/key"},
-        "hub_cache": {"repo": "a/b", "src": "tokenizer"},
-        "image": {"name": "x", "containerfile": "../secret"},
-        "uv_cache": {"project": "../secret"},
-        "uv_environment": {"project": "../secret"},
-        "job_diagnosis": {"path": ".", "families": ["../secret/key"]},
-    }
+    # A folder that leads to the user's own keys, in one that may be sent.
+    for name in ("model", "data"):
+        (top / name).mkdir()
+        (top / name / "keys").symlink_to("../../secret", target_is_directory=True)
+    outside = "is outside of the folders from which this controller may send files"
+    tasks: list[tuple[str, dict[str, object], str]] = [
+        ("code_snapshot", {"src": "../secret"}, outside),
+        ("dataset", {"name": "x", "src": "../secret/key"}, outside),
+        ("dataset", {"name": "x", "src": "data"}, "keys is a link to a path outside of the folder"),
+        ("hub_cache", {"repo": "a/b", "src": "tokenizer"}, outside),
+        ("hub_cache", {"repo": "a/b", "src": "model"}, "model has no file that matches"),
+        ("image", {"name": "x", "containerfile": "../secret"}, outside),
+        ("uv_cache", {"project": "../secret"}, outside),
+        ("uv_environment", {"project": "../secret"}, outside),
+        ("job_diagnosis", {"path": ".", "families": ["../secret/key"]}, outside),
+    ]
     play = {
         "hosts": "localhost",
         "gather_facts": False,
         "tasks": [
             {f"rankzero.slurm.{name}": {**options, "code_roots": ["."]}, "ignore_errors": True}
-            for name, options in tasks.items()
+            for name, options, _words in tasks
         ],
     }
     (top / "play.json").write_text(json.dumps([play]))
     command = [str(BIN / "ansible-playbook"), "-i", "localhost,", "-c", "local", "play.json"]
     command += ["-e", f"ansible_python_interpreter={sys.executable}"]
     done = subprocess.run(command, cwd=top, capture_output=True, text=True, check=False)
-    for name, said in zip(tasks, done.stdout.split("TASK [")[1:]):
+    for (name, _options, words), said in zip(tasks, done.stdout.split("TASK [")[1:]):
         assert said.startswith(f"rankzero.slurm.{name}]")
-        assert "is outside of the folders from which this controller may send files" in said, said
+        assert words in said, said
     assert "a-private-key" not in done.stdout + done.stderr
 
 

@@ -199,6 +199,26 @@ def test_a_step_that_does_not_heed_term_is_killed(
     assert job.step.run_bounded(made, 0.3, words) == 137
 
 
+def test_the_verdict_comes_before_the_end_of_a_step_that_slurm_has_told_to_end(
+    job: SimpleNamespace, made: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    """A site may kill the batch script three seconds after its signal."""
+    monkeypatch.setattr(job.step, "BEFORE_VERDICT", 0.1)
+    deaf = "import pathlib, signal, sys, time; signal.signal(15, signal.SIG_IGN)\n"
+    deaf += "pathlib.Path(sys.argv[1]).touch(); time.sleep(60)"
+    process = job.processes.start([sys.executable, "-c", deaf, str(tmp_path / "deaf")], made.env)
+    while not (tmp_path / "deaf").exists():
+        time.sleep(0.01)
+    made.step = job.state.Step(ended_by="setup", grace=5.0, verdict_first=True, process=process)
+    made.signals.terminated = True
+    job.step.wait_for_end(made)
+    assert made.step.ended_by == "signal" and job.processes.runs(process)
+    # Afterwards it is waited for, and gone.
+    monkeypatch.setattr(job.processes, "wait_or_kill", lambda number, _seconds: job.processes.kill(number))
+    job.held_steps.release(made)
+    assert job.processes.wait(process, 10)
+
+
 def test_a_step_that_ends_by_itself_keeps_its_code_although_the_artifact_has_landed(
     job: SimpleNamespace, made: Any
 ) -> None:
