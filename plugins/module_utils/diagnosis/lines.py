@@ -23,6 +23,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import LI
 
 BLOCK = 1 << 20
 LONGEST = LINE_CHARACTERS
+# A packed log cannot be read in parts: one with more bytes than this is refused.
+MOST_UNPACKED = 512 << 20
 
 _NAME_WITH_RETURN = re.compile(r"\r(?=[)'\"]|: )")
 _ANSI = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x1b\][^\x07]*\x07|\x1b[()][A-Z0-9]")
@@ -233,6 +235,22 @@ def parse(lines: Iterable[bytes]) -> Iterator[Line]:
         yield from parse_lines(number, raw)
 
 
+class _Unpacked:
+    """What a packed log holds, up to MOST_UNPACKED. A few kilobytes of it may be gigabytes."""
+
+    def __init__(self, stream: IO[bytes]) -> None:
+        self._stream = stream
+        self._left = MOST_UNPACKED
+
+    def read(self, size: int = -1) -> bytes:
+        """At most `size` bytes. Raises OSError behind MOST_UNPACKED."""
+        block = self._stream.read(size)
+        self._left -= len(block)
+        if self._left < 0:
+            raise OSError(f"has more than {MOST_UNPACKED >> 20} MB once it is unpacked: unpack it, and give that file")
+        return block
+
+
 @contextmanager
 def opened(path: str, opener: Opener = unlinked) -> Iterator[IO[bytes]]:
     """Open a log for reading; decompress it if its first bytes identify gzip or zstd.
@@ -244,7 +262,7 @@ def opened(path: str, opener: Opener = unlinked) -> Iterator[IO[bytes]]:
     with opener(path) as plain:
         if magic[:2] == b"\x1f\x8b":
             with gzip.open(plain) as unpacked:
-                yield unpacked  # type: ignore[misc]
+                yield _Unpacked(unpacked)  # type: ignore[misc, arg-type]
         elif magic == b"\x28\xb5\x2f\xfd":
             tool = shutil.which("zstd") or shutil.which("unzstd")
             if tool is None:
@@ -253,7 +271,7 @@ def opened(path: str, opener: Opener = unlinked) -> Iterator[IO[bytes]]:
                 [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             ) as process:
                 if process.stdout is not None:  # always true with PIPE
-                    yield process.stdout
+                    yield _Unpacked(process.stdout)  # type: ignore[misc]
             if process.returncode:
                 raise EOFError("zstd could not unpack all of it")
         else:

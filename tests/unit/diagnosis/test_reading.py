@@ -92,6 +92,17 @@ def test_packed_logs_are_read(tmp_path: Path) -> None:
     assert cause.find_cause(scan.scan([str(file)]).logs).family == "cuda_oom"
 
 
+def test_a_packed_log_that_unpacks_to_gigabytes_is_refused_with_the_limit(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "MOST_UNPACKED", 4 << 20)
+    for name, size in (("bomb", 8 << 20), ("good", 2 << 20)):
+        (tmp_path / f"{name}.log.gz").write_bytes(gzip.compress(bytes(size) + b"\n" + OOM))
+    found = scan.scan(scan.find_logs(str(tmp_path)))
+    (why,) = found.unreadable.values()
+    assert "more than 4 MB" in why and cause.find_cause(found.logs).family == "cuda_oom"
+
+
 def test_unreadable_files_are_named_and_the_rest_is_read(tmp_path: Path) -> None:
     (tmp_path / "good.log").write_bytes(OOM)
     (tmp_path / "torn.log.gz").write_bytes(gzip.compress(OOM * 99)[:30])
