@@ -88,6 +88,8 @@ class Ground:
             "HOME": str(folder),
             "ANSIBLE_PIPELINING": "1",
             "ANSIBLE_COLLECTIONS_PATH": collections_path,
+            # Where it is set, every command compiles all that it imports: what is measured is Python's compiler.
+            "PYTHONDONTWRITEBYTECODE": "",
         }
         self.environment = {**os.environ, **own}
         # A setting that only a playbook reads would make the command run one.

@@ -43,6 +43,10 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import resul
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import LEFT, NOTE, WARNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
 
+# Seconds between two looks of Ansible's main process at its workers, and while one waits for a job: that takes minutes
+# to days, and a thousand looks a second are most of what it costs.
+INTERVAL, PATIENT_INTERVAL = C.DEFAULT_INTERNAL_POLL_INTERVAL, 0.02
+
 
 class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no types
     CALLBACK_VERSION = 2.0
@@ -92,6 +96,8 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         if self._session is None:
             super().v2_runner_on_start(host, task)
             return
+        if results.own_action(task.action) == "job_wait":
+            C.DEFAULT_INTERNAL_POLL_INTERVAL = max(INTERVAL, PATIENT_INTERVAL)
         if task.action not in results.AT_TERMINAL:
             self._session.painter.begin_task(results.running(host.get_name(), task.action, _title(task)))
 
@@ -171,6 +177,7 @@ class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no ty
         """Show what the task has sent before its result. Returns the task's duration in seconds."""
         if self._session is None:
             return None
+        C.DEFAULT_INTERNAL_POLL_INTERVAL = INTERVAL
         self._session.drain()
         return self._session.painter.end_task(result._host.get_name())
 

@@ -14,6 +14,7 @@ import re
 import select
 import subprocess
 import termios
+import time
 from contextlib import closing
 from pathlib import Path
 from typing import Any
@@ -191,3 +192,35 @@ def test_nothing_is_drawn_while_a_task_has_the_terminal(tmp_path: Path) -> None:
         assert terminal.process.returncode == 0, text
     assert "Go on" in text
     assert "\x1b[J" not in text[text.index("Go on") : text.index("Proven")]
+
+
+def test_ansible_is_patient_while_it_waits_for_a_job(tmp_path: Path) -> None:
+    """Its main process looks at its workers a thousand times a second otherwise, for as long as the job takes."""
+    python = tmp_path / "python"
+    python.write_text(
+        f'#!/bin/sh\n: > {tmp_path}/asked\nuntil [ -e {tmp_path}/gate ]; do sleep 0.1; done\nexec python3 "$@"\n'
+    )
+    python.chmod(0o755)
+    argv = playbook(tmp_path, PROVEN)
+    wait = {"name": "Wait", "rankzero.slurm.job_wait": {"run_dir": str(tmp_path / "runs" / "gpt" / ("0" * 16) / "1")}}
+    play: dict[str, Any] = {"hosts": "all", "gather_facts": False, "connection": "local", "tasks": [wait]}
+    play["vars"] = {"ansible_python_interpreter": str(python)}
+    (tmp_path / "play.yml").write_text(json.dumps([play]))
+    with subprocess.Popen(argv, cwd=tmp_path, env=clean(CALLBACK), stdout=subprocess.PIPE) as process:
+        try:
+            until = time.monotonic() + SECONDS
+            while not (tmp_path / "asked").exists():
+                assert process.poll() is None and time.monotonic() < until
+                time.sleep(0.05)
+            before, began = wake_ups(process.pid), time.monotonic()
+            time.sleep(3)
+            assert wake_ups(process.pid) - before <= 60 * (time.monotonic() - began)
+        finally:
+            (tmp_path / "gate").touch()
+            process.communicate(timeout=SECONDS)
+
+
+def wake_ups(pid: int) -> int:
+    """How often the first thread of a process has waited."""
+    status = Path(f"/proc/{pid}/task/{pid}/status").read_text()
+    return int(status.partition("\nvoluntary_ctxt_switches:")[2].split()[0])
