@@ -84,7 +84,8 @@ def script(
     in_place: bool = False,
     environment: Mapping[str, str] = MappingProxyType({}),
 ) -> Script:
-    line = ("sbatch", *SMALL, *options, path, *arguments)
+    """A script of the folder by its path, or, with "", one that the options say (--wrap)."""
+    line = ("sbatch", *SMALL, *options, *filter(None, [path]), *arguments)
     # The CPU lab's script ends where it is not set.
     known = {"PATH": PATH, "PYTHONPATH": "/nothing", **environment}
     return Script(folder, line, path, in_place, known, random=RANDOM, noted=STAND_INS)
@@ -155,6 +156,8 @@ def cpu_lab(folder: Path) -> dict[str, Script]:
         "launch_tiny": replace(script(folder, tiny_launcher(folder), *sizes), noted=""),
         "slurm_job": script(folder, "scripts/slurm_job.sh", "--nodes=2", "--ntasks-per-node=2"),
         "run_labs45_tiny_final": script(folder, "run_labs45_tiny_final.sbatch"),
+        # It names no program in its first line, and its page runs it by bash.
+        "req": script(folder, "", "--wrap=bash labs/tiny/req.sh"),
     }
 
 
@@ -256,7 +259,7 @@ def with_both_bodies(folder: Path, release: str) -> list[str]:
 PROJECTS = {
     "KempnerForge": (kempnerforge, 4),
     "Megatron-LM": (megatron_lm, 1),
-    "CPU lab": (cpu_lab, 3),
+    "CPU lab": (cpu_lab, 4),
     "Enroot site": (enroot_site, 1),
     **{
         f"Megatron Bridge {release}": (functools.partial(megatron_bridge, release=release), 15)
