@@ -56,7 +56,7 @@ class ActionModule(Producer):
             return self.without_source(given.key, options)
         where = {name: options[name] for name in self.WHERE}
         self.roots.check("src", given.src)
-        kept = self._variables.get(VARIABLE)
+        kept = self._task_vars.get(VARIABLE)
         snapshots = Snapshots(str(self._templar.template(kept)) if kept else None)
         snapshot = snapshots.snapshot_of(given.src, Chosen.everything(given.exclude))
         if given.dirty == "refuse" and given.state == "present":
@@ -65,7 +65,7 @@ class ActionModule(Producer):
         result = self.call(**where, x_request=SnapshotRequest(snapshot.digest, large).arguments())
         base = result.pop("base", None)
         wanted = given.state == "present" and not self._task.check_mode
-        if wanted and not result.get("failed") and not record_of(_Ref, result.get("ref", {})).present:
+        if wanted and not record_of(_Ref, result.get("ref", {})).present:
             result = self._bring(snapshot, where, base)
         result.update(code=snapshot.facts())
         if snapshot.size > _LARGE:
@@ -84,8 +84,6 @@ class ActionModule(Producer):
         if base:
             tree = [(entry.kind, entry.sha256, entry.path) for entry in snapshot.files]
             answer = self.call(**where, x_request=SnapshotRequest(base=base, tree=tree).arguments())
-            if answer.get("failed"):
-                return answer
             numbers = set(answer.get("lacking", range(len(tree))))
             sent = replace(snapshot, files=tuple(snapshot.files[number] for number in sorted(numbers)))
             kept = [row for number, row in enumerate(tree) if number not in numbers]

@@ -9,14 +9,16 @@ import json
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of, records_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Presented
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 
 
 @dataclass(frozen=True)
@@ -28,30 +30,20 @@ class _Options:
     dest: str | None = None
 
 
-class ActionModule(Action):
-    _supports_check_mode = True
-    _supports_async = False
+class ActionModule(Presented):
+    ARGUMENTS = ARGUMENTS
+    ACTION_ARGUMENTS = ACTION_ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        _checked, given = self.validate_argument_spec(ACTION_ARGUMENTS)
-        options = record_of(_Options, given)
-        asked = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        result = call_module(self, "rankzero.slurm.course_checkoff", asked, task_vars, ACTION_ARGUMENTS)
-        if result.get("failed"):
-            return result
-        host = (task_vars or {}).get("inventory_hostname", "localhost")
-        lines, files = list(result.get("lines", [])), {}
-        for student in records_of(_Student, result.get("students", []) if options.evidence else []):
+    def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
+        chosen, sheet, files = record_of(_Options, options), record_of(_Sheet, result), {}
+        lines = list(sheet.lines)
+        for student in records_of(_Student, sheet.students if chosen.evidence else []):
             lines += [f"{student.id}, all evidence:", *(f"  {line}" for line in student.lines)]
-        if options.dest and not self._task.check_mode:
-            try:
-                files = _write(result, os.path.abspath(options.dest), options.pick)
-            except RankzeroError as error:
-                return {**result, "failed": True, "msg": error.message}
+        if chosen.dest and not self._task.check_mode:
+            files = _write(sheet, os.path.abspath(chosen.dest), chosen.pick)
             lines.append(f"tables: {', '.join(map(os.path.relpath, files.values()))}")
         for line in lines:
-            display.display(f"{host}: {line}")
+            self.say(line)
         return {**result, "files": files}
 
 
@@ -70,11 +62,11 @@ class _Sheet:
     counts: Mapping[str, object]
     students: Sequence[Mapping[str, object]]
     csv: str
+    lines: Sequence[str] = ()
 
 
-def _write(result: Parameters, dest: str, pick: str) -> dict[str, str]:
+def _write(sheet: _Sheet, dest: str, pick: str) -> dict[str, str]:
     """Write DEST/<course>.csv and .json and return their paths. A new folder is private to the teacher."""
-    sheet = record_of(_Sheet, result)
     students = [{name: value for name, value in student.items() if name != "lines"} for student in sheet.students]
     document = {
         "course": sheet.course,

@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import COURSE_CLASS, REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, record_of, succeeded
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.exercise import FOLDER, ExerciseRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_cluster import refuse_unchosen
@@ -47,7 +47,6 @@ class ActionModule(Action):
 
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        self._task_vars = task_vars or {}
         _checked, options = self.validate_argument_spec(COURSE_CLASS)
         try:
             refuse_unchosen(self, self._task_vars)
@@ -68,13 +67,11 @@ class ActionModule(Action):
         result = self._module(ExerciseRequest(rows))
         made = record_of(_Made, result)
         result.pop("lacking", None)
-        if result.get("failed") or not made.lacking:
+        if not made.lacking:
             return result
         paths: Sequence[str] = [os.path.join(options.root, FOLDER, snapshot.files[each].path) for each in made.lacking]
         if not self._task.check_mode:
             handed_out = self._module(ExerciseRequest(archive=self._sent(snapshot, made.lacking)))
-            if handed_out.get("failed"):
-                return handed_out
             paths = record_of(_Made, handed_out).changes
         changes = [*made.changes, *paths]
         text = "".join(f"{line}\n" for line in changes)
@@ -83,7 +80,8 @@ class ActionModule(Action):
 
     def _module(self, request: ExerciseRequest) -> ModuleResult:
         arguments = {**self._task.args, "x_request": request.arguments()}
-        return call_module(self, "rankzero.slurm.course_class", arguments, self._task_vars, {**COURSE_CLASS, **REQUEST})
+        spec = {**COURSE_CLASS, **REQUEST}
+        return succeeded(call_module(self, "rankzero.slurm.course_class", arguments, self._task_vars, spec))
 
     def _sent(self, snapshot: Snapshot, numbers: Sequence[int]) -> str:
         """Pack these files of the exercise and send them. Returns the path of the archive on the host."""

@@ -49,28 +49,23 @@ class ActionModule(Producer):
             self.shown.show_line(f"read {amount(size)} in {len(what.files)} files of {what.label}")
         result = self.follow(options, what.request.arguments())
         lacking = result.get("lacking")
-        if result.get("failed") or lacking is None:
+        if lacking is None:
             return result
         pieces = dataset.Pieces(what, lacking)
         sent = total = pieces.left
         if total:
-            failed = self._send(options, pieces, total)
-            if failed:
-                return failed
-        last = self.follow(options, replace(what.request, complete=True).arguments())
-        return last if last.get("failed") else {**last, "moved": sent}
+            self._send(options, pieces, total)
+        return {**self.follow(options, replace(what.request, complete=True).arguments()), "moved": sent}
 
-    def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> Result | None:
-        """Send all pieces. Returns the failed result of a piece, or None."""
+    def _send(self, options: Result, pieces: dataset.Pieces, total: int) -> None:
+        """Send all pieces. Raises ModuleFailed."""
         began, files = time.monotonic(), 0
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             piece = os.path.join(folder, "piece")
             while entries := pieces.write(piece):
                 start = time.monotonic()
                 remote = self._connection._shell.join_path(self.send([piece]), "piece")
-                taken = self.call(**options, x_request=DatasetRequest(piece=remote, entries=entries).arguments())
-                if taken.get("failed"):
-                    return taken
+                self.call(**options, x_request=DatasetRequest(piece=remote, entries=entries).arguments())
                 now = time.monotonic()
                 if now - start < PIECE_SECONDS:
                     pieces.size = min(pieces.size * 2, dataset.LARGEST)
@@ -78,4 +73,3 @@ class ActionModule(Producer):
                 files += len(entries)
                 self.shown.events([event(Reading("sent", total, done, done, 0, 0, now - began))])
         self.shown.flush()
-        return None

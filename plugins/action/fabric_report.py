@@ -8,14 +8,17 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleFailed,
+    ModuleResult,
+    Parameters,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.fabric.result import ACTION_ARGUMENTS, ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.fabric_file import is_read, write_file
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Presented
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.hints import launch_command
 
 
@@ -36,35 +39,30 @@ class _Report:
     group_vars: str
 
 
-class ActionModule(Action):
-    _supports_check_mode = True
-    _supports_async = False
+class ActionModule(Presented):
+    ARGUMENTS = ARGUMENTS
+    ACTION_ARGUMENTS = ACTION_ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        _checked, checked = self.validate_argument_spec(ACTION_ARGUMENTS)
-        options = record_of(_Options, checked)
-        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        result = call_module(self, "rankzero.slurm.fabric_report", given, task_vars, ACTION_ARGUMENTS)
-        if result.pop("no_result", False):
-            how = launch_command("diagnose", options.run_dir, task_vars)
-            result.update(msg=f"{result.get('msg')} (to see why: {how})")
-        if result.get("failed"):
-            return result
-        host = (task_vars or {}).get("inventory_hostname", "localhost")
-        report = record_of(_Report, result)
+    def asked(self, options: Parameters) -> ModuleResult:
+        try:
+            return super().asked(options)
+        except ModuleFailed as error:
+            if error.result.pop("no_result", False):
+                how = launch_command("diagnose", record_of(_Options, options).run_dir, self._task_vars)
+                error.result.update(msg=f"{error} (to see why: {how})")
+            raise
+
+    def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
+        report, chosen = record_of(_Report, result), record_of(_Options, options)
         for line in report.table:
-            display.display(f"{host}: {line}", color="yellow" if line.startswith("! ") else None)
-        if options.dest:
-            dest = os.path.abspath(options.dest)
-            try:
-                done = write_file(dest, report.group_vars, overwrite=options.overwrite, pretend=self._task.check_mode)
-            except RankzeroError as error:
-                return {**result, "failed": True, "msg": error.message}
+            self.say(line, "yellow" if line.startswith("! ") else None)
+        if chosen.dest:
+            dest = os.path.abspath(chosen.dest)
+            done = write_file(dest, report.group_vars, overwrite=chosen.overwrite, pretend=self._task.check_mode)
             result.update(done.result())
             would = "would be written" if self._task.check_mode else "written"
-            display.display(f"{host}: {os.path.relpath(dest)}: {would if done.changed else 'is as it was'}")
-            if not is_read(dest, (task_vars or {}).get("ansible_inventory_sources") or []):
+            self.say(f"{os.path.relpath(dest)}: {would if done.changed else 'is as it was'}")
+            if not is_read(dest, self.play.inventories):
                 display.warning(
                     f"{os.path.relpath(dest)}: Ansible does not read this file: its group_vars is not beside an "
                     "inventory of this run. Give one such as -e fabric_output=inventory/group_vars/slurm_login.yml"

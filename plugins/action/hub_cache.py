@@ -45,8 +45,7 @@ class ActionModule(Producer):
                 return result
             download = hub.downloaded(record_of(hub.DownloadOptions, options), needs.get("commit"))
             result = self._bring(options, download)
-            if not result.get("failed"):
-                hub.forget(download)
+            hub.forget(download)
             return result
         self.roots.check("src", given.src)
         with hub.opened(given.src, given.include, given.exclude) as download:

@@ -49,7 +49,7 @@ class ActionModule(Producer):
         elif given.context is not None:
             raise RankzeroError("context: requires containerfile; omit it, or give containerfile")
         result = self.make(sent, asdict(request))
-        if result.pop("needs", None) and read.context and not result.get("failed"):
+        if result.pop("needs", None) and read.context:
             result = self.make(sent, asdict(replace(request, archive=self._send(read.context))))
         return result
 

@@ -39,11 +39,10 @@ class ActionModule(LaunchManyAction):
         rendered: list[Rendered] = []
         for stage in parsed:
             rendered.append(self.rendered(stage, rendered, given.relaunch))
-        host = task_vars.get("inventory_hostname", "localhost")
         if state == "absent":
-            return self._cancel(rendered, host, task_vars)
+            return self._cancel(rendered, task_vars)
         if _independent(rendered):
-            return self._together(rendered, host, task_vars)
+            return self._together(rendered, task_vars)
         results: list[dict[str, Any]] = []
         for job in rendered:
             result = self._launch(job, rendered, results, given.relaunch, task_vars)
@@ -51,12 +50,12 @@ class ActionModule(LaunchManyAction):
             if result.get("failed"):
                 break
             for line in _told(job, result, [rendered[index].plan.name for index in job.stage.after]):
-                display.display(f"{host}: {line}")
+                display.display(f"{self.host}: {line}")
             if result.get("missing") and not self._task.check_mode:
                 break
         return self._result(rendered, results)
 
-    def _cancel(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _cancel(self, rendered: list[Rendered], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Cancel the active jobs of each stage, last stage first, so that none starts because an earlier one ended."""
         results: list[dict[str, Any]] = []
         for job in reversed(rendered):
@@ -67,7 +66,7 @@ class ActionModule(LaunchManyAction):
             made = read_result(result)
             if isinstance(made, LaunchResult):
                 results[0] = {**results[0], "diff": _gone(job, made)}
-            display.display(f"{host}: {_ended(job, made)}")
+            display.display(f"{self.host}: {_ended(job, made)}")
         return self._result(rendered, results)
 
     def _launch(
@@ -106,7 +105,7 @@ class ActionModule(LaunchManyAction):
         launch = job.submitted(texts, waits, **changes)
         return self._finished(job, rendered, self.launched_stage(job.stage, launch, task_vars))
 
-    def _together(self, rendered: list[Rendered], host: str, task_vars: dict[str, Any]) -> dict[str, Any]:
+    def _together(self, rendered: list[Rendered], task_vars: dict[str, Any]) -> dict[str, Any]:
         """Launch jobs of which none follows another, by one call."""
 
         def called(**more: Any) -> dict[str, Any]:
@@ -127,7 +126,7 @@ class ActionModule(LaunchManyAction):
         results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer.get("results") or [])]
         for job, result in zip(rendered, results):
             for line in [] if result.get("failed") else _told(job, result, []):
-                display.display(f"{host}: {line}")
+                display.display(f"{self.host}: {line}")
         return {**self._result(rendered, results), "warnings": answer.get("warnings") or []}
 
     def _finished(self, job: Rendered, rendered: list[Rendered], result: dict[str, Any]) -> dict[str, Any]:

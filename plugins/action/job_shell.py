@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of, succeeded
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
@@ -103,9 +103,7 @@ class ActionModule(LaunchAction):
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         asked_of = {"job": given.job, "x_request": request}
-        result = self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL)
-        if result.get("failed"):
-            return result
+        result = succeeded(self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL))
         laid_out = record_of(_Answer, result)
         shell_session = session(plan, laid_out.nodes)
         needed = self.producers(list(laid_out.missing), prepared, job)
@@ -115,9 +113,8 @@ class ActionModule(LaunchAction):
         if not job.settings.store_shared:
             remarks.append("not on the nodes: code and environment, which only a job copies there (store_shared)")
         result.update(described(shell_session), notes=remarks, **vars(needed))
-        host = task_vars.get("inventory_hostname", "localhost")
         for line in _lines(shell_session, laid_out, remarks):
-            display.display(f"{host}: {line}")
+            display.display(f"{self.host}: {line}")
         if not wanted or laid_out.missing or self._task.check_mode:
             return result
         return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars)}

@@ -24,9 +24,8 @@ class ActionModule(LaunchManyAction):
         }
         result = self.launched_sweep(job, sweep, given, task_vars)
         result = self.completed(result, sweep.first, job, sweep.lines)
-        host = task_vars.get("inventory_hostname", "localhost")
         for line in _lines(result, sweep.lines):
-            display.display(f"{host}: {line}")
+            display.display(f"{self.host}: {line}")
         return result
 
 

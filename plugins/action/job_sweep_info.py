@@ -46,8 +46,6 @@ class ActionModule(Action):
     def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         _checked, options = self.validate_argument_spec(ACTION_ARGUMENTS)
-        self._task_vars = task_vars or {}
-        self._host = self._task_vars.get("inventory_hostname", "localhost")
         result = self._results(record_of(Options, options))
         elements = result.get("elements")
         # The table and the files were made of all values.
@@ -78,7 +76,7 @@ class ActionModule(Action):
                     lost=(AnsibleConnectionFailure,),
                 )
             except ConnectionLost as error:
-                return {**result, "failed": True, "msg": _lost(self._host, sweep, str(error))}
+                return {**result, "failed": True, "msg": _lost(self.host, sweep, str(error))}
             polls += 1
         if result.get("failed"):
             return result
@@ -95,7 +93,7 @@ class ActionModule(Action):
         return {**result, "polls": polls, "waited": time.monotonic() - began, "table": table, "files": files}
 
     def _say(self, text: str, color: str | None = None) -> None:
-        display.display(f"{self._host}: {text}", color=color)
+        display.display(f"{self.host}: {text}", color=color)
 
     def _ask(self) -> dict[str, Any]:
         given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}

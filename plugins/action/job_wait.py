@@ -31,8 +31,7 @@ class ActionModule(Wait, Action):
         self.inventory = task_vars or {}
         self.arguments = self._task.args
         self.check_mode = bool(self._task.check_mode)
-        self.host = str(self.inventory.get("inventory_hostname", "localhost"))
-        self.alone = len(self.inventory.get("ansible_play_hosts_all") or [self.host]) == 1
+        self.alone = len(self.play.hosts or [self.host]) == 1
         return self.waited(record_of(WaitOptions, options))
 
     def call(self, module: str, module_args: Parameters, spec: Spec | None) -> ModuleResult:

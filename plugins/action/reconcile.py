@@ -125,7 +125,6 @@ class ActionModule(LaunchManyAction):
     def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
         _checked, given = self.validate_argument_spec(ARGUMENTS)
         given = plain(given)
-        self._host = str(task_vars.get("inventory_hostname", "localhost"))
         cwd, options = os.getcwd(), record_of(_Options, given)
         specs = read_folder(options.jobs, with_defaults(options.cluster, options.jobs, cwd), cwd)
         origin = provenance_of(options.jobs, cwd)
@@ -176,7 +175,7 @@ class ActionModule(LaunchManyAction):
     def _warn(self, names: list[str]) -> None:
         if names:
             display.warning(
-                f"{self._host}: the code of {short_list(names)} contains the job files, so a change of any one "
+                f"{self.host}: the code of {short_list(names)} contains the job files, so a change of any one "
                 "of them changes the key of every such launch: code.include or the command names them, or there is "
                 "no other file"
             )
@@ -305,7 +304,7 @@ class ActionModule(LaunchManyAction):
                 self._say(f"            {text}")
 
     def _say(self, text: str, color: str | None = None) -> None:
-        display.display(f"{self._host}: {text}", color=color)
+        display.display(f"{self.host}: {text}", color=color)
 
 
 def _launch(step: Step, prepared: _Ready, secrets_file: str) -> BatchLaunch:

@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import os
 from dataclasses import dataclass
-from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleResult,
+    Parameters,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.sums import ACTION_ARGUMENTS, ARGUMENTS
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import Presented
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.output import write_files
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
 
 
 @dataclass(frozen=True)
@@ -31,21 +32,14 @@ class _Table:
     csv: str
 
 
-class ActionModule(Action):
-    _supports_check_mode = True
-    _supports_async = False
+class ActionModule(Presented):
+    ARGUMENTS = ARGUMENTS
+    ACTION_ARGUMENTS = ACTION_ARGUMENTS
 
-    def run(self, tmp: str | None = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
-        super().run(tmp, task_vars)
-        _checked, checked = self.validate_argument_spec(ACTION_ARGUMENTS)
-        dest = record_of(_Options, checked).dest
-        given = {name: value for name, value in self._task.args.items() if name in ARGUMENTS}
-        answer = call_module(self, "rankzero.slurm.usage_info", given, task_vars, ACTION_ARGUMENTS)
-        if answer.get("failed") or not dest:
-            return answer
-        try:
-            text = record_of(_Table, answer).csv
-            differences = write_files({os.path.abspath(dest): text}, pretend=self._task.check_mode)
-        except RankzeroError as error:
-            return {**answer, "failed": True, "msg": error.message}
-        return {**answer, "changed": bool(differences), "diff": differences}
+    def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
+        dest = record_of(_Options, options).dest
+        if not dest:
+            return result
+        text = record_of(_Table, result).csv
+        differences = write_files({os.path.abspath(dest): text}, pretend=self._task.check_mode)
+        return {**result, "changed": bool(differences), "diff": differences}

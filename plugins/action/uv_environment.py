@@ -85,7 +85,7 @@ class ActionModule(Producer):
             request = replace(request, trees=trees.there())
             result = self.make(options, asdict(request))
         needs = result.pop("needs", None)
-        if needs and not result.get("failed"):
+        if needs:
             lacks = made_of(Needs, needs)
             tried = attempt(lacks.reason)
             self.show_line(f"environment {wanted.key[:12]}: not on the host ({tried}); its packages are fetched here")
@@ -93,7 +93,7 @@ class ActionModule(Producer):
                 brought = collect(trees.here, lacks, builds=builds)
             result = self.make(options, asdict(replace(request, brought=brought)))
             lacking = result.pop("needs", None)
-            if lacking and not result.get("failed"):
+            if lacking:
                 brought = replace(brought, folder=self._send(brought, set(made_of(Needs, lacking).files)))
                 result = self.make(options, asdict(replace(request, brought=brought)))
                 if result.pop("needs", None):
@@ -134,7 +134,7 @@ class ActionModule(Producer):
         made = conda_recipe(file)
         result = self.make(sent_options, asdict(CondaRequest(made)))
         needs = result.pop("needs", None)
-        if needs and not result.get("failed"):
+        if needs:
             self.show_line(f"sending {made.path}, {amount(made.size)}")
             sent = os.path.join(self.send([made.path]), os.path.basename(made.path))
             result = self.make(sent_options, asdict(CondaRequest(made, sent)))

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from tests import recording, warm_playbooks
-from tests.repository import BIN, ROOT
+from tests.repository import BIN, ROOT, load_yaml
 
 #: Modules that change something on each of several clusters, and why that is what a play over them means.
 OF_EACH = {
@@ -54,8 +54,10 @@ OF_ONE: dict[str, dict[str, Any]] = {
 @pytest.mark.parametrize("module", sorted(path.stem for path in (ROOT / "plugins" / "modules").glob("*.py")))
 def test_each_module_says_whether_it_acts_on_one_cluster(module: str) -> None:
     held = False
-    if (ROOT / "plugins" / "action" / f"{module}.py").exists():
-        action = importlib.import_module(f"ansible_collections.rankzero.slurm.plugins.action.{module}").ActionModule
+    routed = load_yaml("meta/runtime.yml")["plugin_routing"]["modules"].get(module, {})
+    name = routed.get("action_plugin", module).rpartition(".")[2]
+    if (ROOT / "plugins" / "action" / f"{name}.py").exists():
+        action = importlib.import_module(f"ansible_collections.rankzero.slurm.plugins.action.{name}").ActionModule
         held = getattr(action, "of_one_cluster", False)
     assert [held, module in OF_EACH, module in READING].count(True) == 1
     assert held == (module in OF_ONE)

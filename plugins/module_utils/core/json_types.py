@@ -8,8 +8,8 @@ Only functions that meet such data use these types. Data that passes between roo
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, fields
 from typing import Any, TypeVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -24,6 +24,44 @@ ModuleResult = dict[str, Any]
 JsonObject = dict[str, Any]
 # Ansible's variables for a task, by name.
 TaskVariables = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Play:
+    """What Ansible says of the play of a task. `host`: of the task; `hosts`: of the play; `inventories`: as the command
+    line gave them; `groups`: None if the variables are not those of a task.
+    """
+
+    host: str
+    hosts: Sequence[str]
+    inventories: Sequence[str]
+    groups: Mapping[str, Sequence[str]] | None
+
+
+def play_of(task_vars: TaskVariables | None) -> Play:
+    """The play of a task, by the task's variables."""
+    given = task_vars or {}
+    return Play(
+        str(given.get("inventory_hostname", "localhost")),
+        given.get("ansible_play_hosts_all") or (),
+        given.get("ansible_inventory_sources") or (),
+        given.get("groups"),
+    )
+
+
+class ModuleFailed(Exception):
+    """A module failed with this result, which becomes the result of the task that ran it."""
+
+    def __init__(self, result: ModuleResult) -> None:
+        super().__init__(result.get("msg", ""))
+        self.result = result
+
+
+def succeeded(result: ModuleResult) -> ModuleResult:
+    """The result of a module. Raises ModuleFailed if that failed."""
+    if result.get("failed"):
+        raise ModuleFailed(result)
+    return result
 
 
 def has_fields(document: object, **kinds: type | tuple[type, ...]) -> bool:

@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     JsonObject,
     Parameters,
     TaskVariables,
+    play_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid, suggestion
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
@@ -115,13 +116,14 @@ def tell_localhost(action: Action, playbook: str | None, extra: JsonObject, task
 
     Raises RankzeroError if it would run here because `cluster` matches no host.
     """
-    host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups") or {}
+    play = play_of(task_vars)
+    host, groups = play.host, play.groups or {}
     if host != "localhost" or playbook == "lab":
         return
-    sources = ", ".join(map(str, task_vars.get("ansible_inventory_sources") or [])) or "none given"
+    sources = ", ".join(map(str, play.inventories)) or "none given"
     others = sorted(set(groups.get("all", [])) - {"localhost"})
     if playbook not in BOOTS:
-        _refuse_inventories(task_vars.get("ansible_inventory_sources") or [], groups)
+        _refuse_inventories(play.inventories, groups)
     if "cluster" in extra:
         _refuse_cluster(action, str(extra["cluster"]), groups, sources)
         return

@@ -54,10 +54,8 @@ class FetchAction(Fetching, Action):
         public = {name: spec for name, spec in self.SPEC.items() if not name.startswith("x_")}
         _checked, given = self.validate_argument_spec(public)
         options = record_of(Options, given)
-        self._task_vars = task_vars or {}
         self._reconnect_timeout = options.reconnect_timeout
         self.check_mode = bool(self._task.check_mode)
-        self.host = str(self._task_vars.get("inventory_hostname", "localhost"))
         if self._becomes():
             self.round_bytes = BECOME_ROUND_BYTES
         else:

@@ -15,7 +15,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleFailed,
+    ModuleResult,
+    Parameters,
+    succeeded,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import ROUND_BYTES
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.transfer import (
@@ -34,14 +39,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.fetched impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
-
-
-class ModuleFailed(Exception):
-    """The module failed with this result, which becomes the task's result."""
-
-    def __init__(self, result: ModuleResult) -> None:
-        super().__init__(result.get("msg", ""))
-        self.result = result
 
 
 @dataclass(frozen=True)
@@ -196,10 +193,7 @@ class Fetching(abc.ABC):
         """Call the module. Raises ModuleFailed."""
         # Once found, the launch stays the same, even if a newer one of its name appears in the meantime.
         same = {"run_dir": self._run_dir} if self._run_dir else {}
-        result = self._ask({**same, "x_request": request.arguments()})
-        if result.get("failed"):
-            raise ModuleFailed(result)
-        return result
+        return succeeded(self._ask({**same, "x_request": request.arguments()}))
 
     @contextlib.contextmanager
     def _discarding(self, archive: str | None) -> Iterator[None]:

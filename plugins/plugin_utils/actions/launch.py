@@ -83,13 +83,11 @@ class LaunchAction(Launcher, Action):
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry: check where it acts, then `act`. A RankzeroError becomes a failed result."""
         super().run(tmp, task_vars)
-        self._task_vars = task_vars or {}
         # Set by our role and playbooks for the second part of a command, after missing inputs have been built.
         given = self._task_vars.get(VARIABLE)
         self._kept = plain(self._templar.template(given)) if given else None
         self.begin()
         self.check_mode = bool(self._task.check_mode)
-        self.host = str(self._task_vars.get("inventory_hostname", "localhost"))
         try:
             if not is_checked(self._task_vars):
                 tell_localhost(self, None, extra_variables(self), self._task_vars)

@@ -7,20 +7,24 @@ from __future__ import annotations
 
 import re
 import shlex
+from abc import abstractmethod
 from collections.abc import Mapping
 from typing import Any
 
 from ansible import constants as C
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     ModuleResult,
     Parameters,
     TaskVariables,
+    play_of,
     record_of,
+    succeeded,
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.plain import plain
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import Action, display
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import (
     Request,
     ShellAnswer,
@@ -80,11 +84,12 @@ def _too_old(action: Any, variables: TaskVariables) -> str:
         return ""
     if tuple(map(int, version.split(".")))[:2] >= OLDEST_PYTHON:
         return ""
-    return python_too_old(str(variables.get("inventory_hostname", "the host")), python, version, [])
+    return python_too_old(play_of(variables).host, python, version, [])
 
 
 class Direct(Action):
-    """The action of a module that needs nothing from the controller: it runs the module of its file's name.
+    """The action of a module that needs nothing from the controller: it runs that module. meta/runtime.yml names those
+    that share one.
 
     Without an action Ansible would run it by itself, and a host whose Python is too old would answer with a traceback.
     """
@@ -98,8 +103,41 @@ class Direct(Action):
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry."""
         super().run(tmp, task_vars)
+        return call_module(self, self._task.action, self._task.args, task_vars, self.spec)
+
+
+class Presented(Action):
+    """The action of a module whose result it shows, or writes to files here."""
+
+    _supports_check_mode = True
+    _supports_async = False
+    #: The options of the module, and those of the task, which are more.
+    ARGUMENTS: Spec = {}
+    ACTION_ARGUMENTS: Spec = {}
+
+    def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
+        """Ansible's entry."""
+        super().run(tmp, task_vars)
+        _checked, options = self.validate_argument_spec(self.ACTION_ARGUMENTS)
+        result = self.asked(options)
+        try:
+            return self.presented(options, result)
+        except RankzeroError as error:
+            return {**result, "failed": True, "msg": error.message}
+
+    def asked(self, options: Parameters) -> ModuleResult:
+        """Run the module with the options that are its own. Raises ModuleFailed."""
+        given = {name: value for name, value in self._task.args.items() if name in self.ARGUMENTS}
         name = type(self).__module__.rpartition(".")[2]
-        return call_module(self, f"rankzero.slurm.{name}", self._task.args, task_vars, self.spec)
+        return succeeded(call_module(self, f"rankzero.slurm.{name}", given, self._task_vars, self.ACTION_ARGUMENTS))
+
+    @abstractmethod
+    def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
+        """Show or write the module's result. Returns the task's. Raises RankzeroError."""
+
+    def say(self, text: str, color: str | None = None) -> None:
+        """Show a line."""
+        display.display(f"{self.host}: {text}", color=color)
 
 
 def checked(arguments: Parameters, spec: Spec) -> tuple[dict[str, Any], list[str]] | None:

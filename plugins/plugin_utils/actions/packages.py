@@ -48,7 +48,7 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
         request = replace(request, trees=trees.there())
         result = producer.make(given, request.arguments())
     answer = result.pop("needs", None)
-    if not answer or result.get("failed"):
+    if not answer:
         return result
     needs = Needs.of(answer)
     if tool is None:
@@ -65,7 +65,7 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
     with after_the_host(needs.reason):
         offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path, builds=builds)
     result = producer.make(given, replace(request, offer=offer).arguments())
-    if result.pop("needs", None) and not result.get("failed"):
+    if result.pop("needs", None):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
             archive = os.path.join(folder, f"{wanted.key}.tar")
             with tarfile.open(archive, "w") as packed:

@@ -16,10 +16,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
+    ModuleFailed,
     ModuleResult,
     Parameters,
     TaskVariables,
     record_of,
+    succeeded,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.progress import Reading
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.modules import call_module
@@ -53,7 +55,6 @@ class Producer(Action):
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry: check the options, then `produce`. A RankzeroError becomes a failed result."""
         super().run(tmp, task_vars)
-        self._variables = task_vars or {}
         try:
             _checked, options = self.validate_argument_spec(argument_spec=dict(self.OPTIONS))
             self.roots = Roots.of(options.pop("code_roots"), os.getcwd())
@@ -73,29 +74,34 @@ class Producer(Action):
         return self.call(**{name: options[name] for name in self.WHERE}, key=key)
 
     def call(self, **arguments: Any) -> ModuleResult:
-        """Run the module of this action on the host."""
+        """Run the module of this action on the host. Raises ModuleFailed."""
+        return succeeded(self._called(**arguments))
+
+    def _called(self, **arguments: Any) -> ModuleResult:
         given = {name: value for name, value in arguments.items() if value is not None}
-        return call_module(self, self.MODULE, given, self._variables, {**self.OPTIONS, **REQUEST})
+        return call_module(self, self.MODULE, given, self._task_vars, {**self.OPTIONS, **REQUEST})
 
     @functools.cached_property
     def shown(self) -> Progress | Moving:
         """The display of the progress."""
-        hosts = self._variables.get("ansible_play_hosts_all") or []
-        return screen(self.host(), self.subject or STEPS[own_action(self.MODULE)], len(hosts) == 1)
+        hosts = self.play.hosts
+        return screen(self.host, self.subject or STEPS[own_action(self.MODULE)], len(hosts) == 1)
 
     def follow(self, options: Parameters, request: JsonObject) -> ModuleResult:
-        """Run the module in the background of the host, show its progress, and return its result."""
+        """Run the module in the background of the host, show its progress, and return its result. Raises
+        ModuleFailed.
+        """
         if self._task.check_mode or self.state == "absent":
             return self.call(**options, x_request=request)
         seconds, notes_shown, again = FIRST_WAIT, 0, False
         while True:
-            result = self.call(**options, x_request={**request, "follow": seconds, "again": again})
+            result = self._called(**options, x_request={**request, "follow": seconds, "again": again})
             going = result.get("going")
             if going is None or result.get("failed"):
                 self.shown.flush()
                 for note in result.get("notes", [])[notes_shown:]:
                     self.shown.show_line(note)
-                return result
+                return succeeded(result)
             if going:
                 known = record_of(Reading, going)
                 for note in known.notes[notes_shown:]:
@@ -111,23 +117,21 @@ class Producer(Action):
         progress.
         """
         ansible = os.getppid()
-        result = self.follow(options, request)
-        # If Ansible has been killed, nobody waits for the result.
-        if result.get("killed") and os.getppid() == ansible:
+        try:
+            return self.follow(options, request)
+        except ModuleFailed as error:
+            # If Ansible has been killed, nobody waits for the result.
+            if not error.result.get("killed") or os.getppid() != ansible:
+                raise
             return self.call(**options, x_request=request)
-        return result
 
     def show_line(self, text: str) -> None:
         """Show what the step is doing: in its row, or as a line."""
         name = STEPS.get(own_action(self.MODULE), "")
         if name and display.draws:
-            display.row(Row(self.host(), RUNNING, name, text, news=True))
+            display.row(Row(self.host, RUNNING, name, text, news=True))
         else:
-            display.display(f"{self.host()}: {text}")
-
-    def host(self) -> str:
-        """The host of the task, as the inventory names it."""
-        return str(self._variables.get("inventory_hostname", "host"))
+            display.display(f"{self.host}: {text}")
 
     def send(self, paths: Iterable[str]) -> str:
         """Transfer local files to this task's folder on the host, which Ansible removes; returns that folder."""

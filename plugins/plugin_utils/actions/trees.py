@@ -35,7 +35,7 @@ class Trees:
 
     def asked(self, result: ModuleResult) -> bool:
         """Whether a module's result says that the host has to get them."""
-        return bool((result.get("needs") or {}).get("trees")) and not result.get("failed")
+        return bool((result.get("needs") or {}).get("trees"))
 
     def there(self) -> tuple[Tree, ...]:
         """Send them: the trees with their archives on the host."""

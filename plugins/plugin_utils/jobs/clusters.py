@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, TaskVariables, play_of
 
 #: Set for a host once the variables of its playbook have been checked: for which command and hosts.
 CHECKED = "rankzero_variables_checked"
@@ -23,7 +23,7 @@ def checked_for(command: str, task_vars: TaskVariables) -> str:
 
     `command`: the folder for temporary files, which each command has for itself.
     """
-    return " ".join([command, *(task_vars.get("ansible_play_hosts_all") or ())])
+    return " ".join([command, *(play_of(task_vars).hosts)])
 
 
 def refuse_clusters(playbook: str | None, extra: JsonObject, task_vars: TaskVariables) -> None:
@@ -34,14 +34,14 @@ def refuse_clusters(playbook: str | None, extra: JsonObject, task_vars: TaskVari
     """
     hostvars = task_vars.get("hostvars") or {}
     # The localhost that Ansible adds by itself has no variables there.
-    hosts = {name: hostvars.get(name) or {} for name in task_vars.get("ansible_play_hosts_all") or []}
+    hosts = {name: hostvars.get(name) or {} for name in play_of(task_vars).hosts}
     first: dict[str, str] = {}
     for name, variables in hosts.items():
         first.setdefault(str(variables.get("slurm_cluster") or name), name)
     single = bool(extra.get(ONE_CLUSTER))
     if len(first) < 2 or (playbook and not single and ("cluster" in extra or playbook in OF_ALL)):
         return
-    chosen_hosts = _named(str(task_vars.get("cluster", "")), task_vars.get("groups") or {})
+    chosen_hosts = _named(str(task_vars.get("cluster", "")), play_of(task_vars).groups or {})
     if playbook is None and set(hosts) <= chosen_hosts:
         return
     if playbook == "reconcile" and not {"jobs", "reconcile_jobs"} & set(extra):

@@ -20,6 +20,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleFailed, TaskVariables, play_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable_result
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
@@ -38,8 +39,14 @@ display = Screen(Display())
 class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
     """Base of our actions. Makes all text of a result printable, because Ansible and the playbooks print it.
 
-    An action ends with the playbook, also if that is killed: otherwise a wait would go on for nobody.
+    A module that failed ends its action, whose result is the module's (`succeeded`). An action ends with the playbook,
+    also if that is killed: otherwise a wait would go on for nobody.
     """
+
+    #: The play of the task, its host, and the variables.
+    play = play_of(None)
+    host = play.host
+    _task_vars: TaskVariables = {}
 
     def __init_subclass__(cls, **options: Any) -> None:
         super().__init_subclass__(**options)
@@ -49,9 +56,15 @@ class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
 
 def _printing(run: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any]]:
     @functools.wraps(run)
-    def wrapped(*arguments: Any, **options: Any) -> dict[str, Any]:
+    def wrapped(self: Action, tmp: str | None = None, task_vars: TaskVariables | None = None) -> dict[str, Any]:
         _end_with_playbook()
-        return printable_result(run(*arguments, **options))
+        self._task_vars = task_vars or {}
+        self.play = play_of(task_vars)
+        self.host = self.play.host
+        try:
+            return printable_result(run(self, tmp, task_vars))
+        except ModuleFailed as error:
+            return printable_result(error.result)
 
     return wrapped
 

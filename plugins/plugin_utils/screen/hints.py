@@ -9,7 +9,7 @@ import os
 import shlex
 from collections.abc import Mapping
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables, play_of
 
 # Playbooks whose verb of `rankzero` has another name.
 VERBS = {"diagnose": "why"}
@@ -21,7 +21,7 @@ def playbook_command(playbook: str, task_vars: TaskVariables, *files: str, **var
     `files`: files of variables.
     """
     words = ["ansible-playbook"]
-    for source in task_vars.get("ansible_inventory_sources") or []:
+    for source in play_of(task_vars).inventories:
         beside = os.path.relpath(source) if os.path.isabs(source) else source
         words += ["-i", beside if len(beside) < len(source) else source]
     words.append(playbook if playbook.endswith(".yml") else f"rankzero.slurm.{playbook}")
@@ -51,10 +51,10 @@ def launch_command(
 
 def _cluster_of(task_vars: TaskVariables) -> dict[str, str]:
     """`cluster`, if our playbooks would otherwise look for the launch on other hosts of the inventory."""
-    host, groups = task_vars.get("inventory_hostname"), task_vars.get("groups")
-    if groups is None or host in (None, "localhost") or groups.get("slurm_login") == [host]:
+    play = play_of(task_vars)
+    if play.groups is None or play.host == "localhost" or play.groups.get("slurm_login") == [play.host]:
         return {}
-    return {"cluster": str(host)}
+    return {"cluster": play.host}
 
 
 def commands_of(

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables, play_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, verdict_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
@@ -45,7 +45,7 @@ _STATE = re.compile("[A-Z_]+")
 
 def report(task_vars: TaskVariables, ending: Ending) -> list[Row]:
     """The last rows of a launch."""
-    host = str(task_vars.get("inventory_hostname", "localhost"))
+    host = play_of(task_vars).host
     launch, end, logs = ending.launch, ending.end, ending.logs
     if end.standing == SUCCEEDED:
         rows = [_proven(host, ending)]

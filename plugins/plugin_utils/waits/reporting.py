@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     ModuleResult,
     Parameters,
     TaskVariables,
+    play_of,
     record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
@@ -57,7 +58,7 @@ def reported(given: Ended, screen: Screen, task_vars: TaskVariables) -> ModuleRe
         given.diagnosis.get("lines") or (),
         str((ledger or {}).get("sentence") or ""),
     )
-    host = task_vars.get("inventory_hostname", "localhost")
+    host = play_of(task_vars).host
     lines = card(ending)
     if end.completed and not end.success:
         lines += [f"  {line}" for line in ending.lines or (last_words(logs.dest) if logs.dest else [])]
@@ -86,11 +87,12 @@ def reported(given: Ended, screen: Screen, task_vars: TaskVariables) -> ModuleRe
 
 def _diagnosis(result: Parameters) -> Diagnosis | None:
     """What module job_diagnosis has found, if it was run. Imported only for a failure."""
-    if not result.get("diagnosis"):
+    given = result.get("diagnosis")
+    if not given:
         return None
     from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.diagnosis import Diagnosis
 
-    return Diagnosis.of(result["diagnosis"])
+    return Diagnosis.of(given)
 
 
 def _ledger(given: Ended, end: LaunchEnd, logs_dir: str) -> ModuleResult | None:

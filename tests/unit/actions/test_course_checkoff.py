@@ -14,6 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.action import course_checkoff
 from ansible_collections.rankzero.slurm.plugins.module_utils.course.checkoff import ACTION_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
 from tests.unit.course.semester import Semester
 
 
@@ -31,10 +32,10 @@ class Bench:
         self.action = course_checkoff.ActionModule.__new__(course_checkoff.ActionModule)
         self.action._task = SimpleNamespace(args={"root": "/class", **options}, check_mode=check_mode)
         defaults = {name: option.get("default") for name, option in ACTION_ARGUMENTS.items()}
-        monkeypatch.setattr(course_checkoff.Action, "run", lambda *_args: {})
+        monkeypatch.setattr(modules.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, {**defaults, **options}))
-        monkeypatch.setattr(course_checkoff, "call_module", self.module)
-        monkeypatch.setattr(course_checkoff.display, "display", self.lines.append)
+        monkeypatch.setattr(modules, "call_module", self.module)
+        monkeypatch.setattr(modules.display, "display", lambda line, color=None: self.lines.append(line))
 
     def module(self, _action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
         self.given = module_args

@@ -30,7 +30,7 @@ class Desk:
         self.rows: list[Row] = []
         self.action = uv_environment.ActionModule.__new__(uv_environment.ActionModule)
         self.action._task = SimpleNamespace(check_mode=check_mode)
-        self.action._variables = {"inventory_hostname": "login", "ansible_play_hosts_all": ["login"]}
+        self.action.host = "login"
 
         def execute(_action: Any, _name: str, module_args: dict[str, Any], *_rest: Any) -> dict[str, Any]:
             self.calls.append(module_args["x_request"])

@@ -15,6 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.action import report_page
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.pages import ACTION_ARGUMENTS
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page import output
 from tests.unit.page.runs import found, make_launch
 from tests.unit.run.test_launches import KEY
@@ -28,9 +29,9 @@ class Bench:
         self.options = {name: option.get("default") for name, option in ACTION_ARGUMENTS.items()}
         self.options.update(dest=str(dest), launches=[f"gpt/{KEY}"], annotations="none")
         self.action = report_page.ActionModule.__new__(report_page.ActionModule)
-        monkeypatch.setattr(report_page.Action, "run", lambda *_args: {})
+        monkeypatch.setattr(modules.Action, "run", lambda *_args: {})
         monkeypatch.setattr(self.action, "validate_argument_spec", lambda _spec: (None, self.options))
-        monkeypatch.setattr(report_page, "call_module", lambda *_given: found(self.root, *self.options["launches"]))
+        monkeypatch.setattr(modules, "call_module", lambda *_given: found(self.root, *self.options["launches"]))
         monkeypatch.setattr(report_page.display, "display", self.lines.append)
 
     def run(self, *, check_mode: bool = False, **options: Any) -> dict[str, Any]:
