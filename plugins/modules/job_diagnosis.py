@@ -22,7 +22,8 @@ description:
     and reports whether the job has stalled and which rank is behind.
   - A site can add failure families for its own programs, see O(families).
   - Logs may have any size and content, and be compressed with gzip or zstd, then with up to 512 MB unpacked. Unreadable
-    files are listed, and the rest is analysed. Logs are reported as healthy if they show no failure, and a normal end or steps until their end.
+    files are listed, and the rest is analysed. Logs are reported as healthy if they show no failure, and a normal end
+    or steps until their end.
 extends_documentation_fragment:
   - rankzero.slurm.store.run
   - rankzero.slurm.store.state

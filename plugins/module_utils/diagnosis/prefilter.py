@@ -78,13 +78,17 @@ TAIL = 5 << 10
 
 @dataclass
 class Hits:
-    """The lines of one file that contain an anchor: their numbers and offsets, limited in number, in order."""
+    """The lines of one file that contain an anchor: their numbers and offsets, limited in number, in order.
+
+    `counted`: an offset up to which line ends were counted, behind the number of the line there.
+    """
 
     first: list[tuple[int, int, bool]] = field(default_factory=list)
     last: deque[tuple[int, int, bool]] = field(default_factory=lambda: deque(maxlen=LAST))
     seen: int = 0
     shapes: Counter[bytes] = field(default_factory=Counter)
     newest: int = -1
+    counted: tuple[int, int] = (1, 0)
 
     def add(self, number: int, offset: int, text: bytes) -> None:
         """Count a line; keep it if its shape is new or it comes late. `number` counts from 1; 0: unknown."""
@@ -217,6 +221,7 @@ def in_python(path: str, anchors: Sequence[bytes] = ANCHORS, opener: Opener = un
             position += len(fresh)
             # An anchor may cross two blocks; a line end in the carried part was already counted.
             carried = block[max(block.rfind(b"\n") + 1, len(block) - keep) :]
+    hits.counted = (number, position)
     return hits
 
 

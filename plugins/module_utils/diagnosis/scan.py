@@ -191,7 +191,7 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits, cleaner: Cleane
     with opener(path) as plain:
         stream = cleaner(plain)
         stream.seek(0, os.SEEK_END)
-        parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()))
+        parts = Parts(stream, prefilter.windows(stream.tell(), hits.all()), hits.counted)
         events = reader.read(path, parts.lines())
         # Line ends are counted in the file itself: the cleaner changes none, and takes a hundred times as long.
         before = parts.before(plain)
@@ -207,11 +207,17 @@ def _read_parts(reader: Reader, path: str, hits: prefilter.Hits, cleaner: Cleane
 
 
 class Parts:
-    """The lines of some parts of a file. Lines far from any hit are numbered only on request."""
+    """The lines of some parts of a file. Lines far from any hit are numbered only on request.
 
-    def __init__(self, stream: IO[bytes], windows: Sequence[tuple[int, int, int, int]]) -> None:
+    `windows`: as of prefilter.py; `counted`: as in its Hits.
+    """
+
+    def __init__(
+        self, stream: IO[bytes], windows: Sequence[tuple[int, int, int, int]], counted: tuple[int, int]
+    ) -> None:
         self._stream = stream
         self._windows = windows
+        self._counted = counted
         # A line number with its offset, and the offset of the lines without number.
         self._known = (1, 0)
         self._unnumbered_from = 0
@@ -243,6 +249,11 @@ class Parts:
 
     def before(self, plain: IO[bytes]) -> int:
         """What takes the place of UNNUMBERED in the numbers of this file's lines. `plain`: the file itself."""
+        number, position = self._counted
+        if 0 < self._unnumbered_from <= position:
+            # The search has read all of it.
+            plain.seek(self._unnumbered_from)
+            return number - plain.read(position - self._unnumbered_from).count(b"\n")
         number, position = self._known
         plain.seek(position)
         while position < self._unnumbered_from:

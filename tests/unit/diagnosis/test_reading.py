@@ -14,6 +14,7 @@ import shutil
 import subprocess
 import tracemalloc
 from pathlib import Path
+from typing import IO
 
 import pytest
 
@@ -199,14 +200,21 @@ def test_of_a_line_as_long_as_the_file_both_ends_are_looked_at(
     tool: list[str] | None, end: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """To clean a log takes a second for 30 MB: the diagnosis of 5 GB in one line took minutes."""
-    size, cleaned = 64 << 20, 0
+    size, reads = 64 << 20, {"cleaned": 0, "plain": 0}
 
     class Counted(io.BufferedReader):
+        name_of_it = "plain"
+
         def read(self, count: int | None = -1, /) -> bytes:
-            nonlocal cleaned
             data = super().read(count)
-            cleaned += len(data)
+            reads[self.name_of_it] += len(data)
             return data
+
+    class Cleaned(Counted):
+        name_of_it = "cleaned"
+
+    def cleaner(stream: IO[bytes]) -> IO[bytes]:
+        return Cleaned(io.FileIO(os.dup(stream.fileno())))
 
     file = tmp_path / "endless.log"
     with file.open("wb") as stream:
@@ -216,8 +224,8 @@ def test_of_a_line_as_long_as_the_file_both_ends_are_looked_at(
         stream.write(end)
     in_parts(monkeypatch, tool)
     monkeypatch.setattr(prefilter, "GREP_MEMORY", 32 << 20)
-    found = scan.scan([str(file)], cleaner=lambda stream: Counted(io.FileIO(os.dup(stream.fileno()))))
-    assert cleaned < 1 << 20
+    found = scan.scan([str(file)], cleaner=cleaner, opener=lambda path: Counted(io.FileIO(path)))
+    assert reads["cleaned"] < 1 << 20 and reads["plain"] < size + (1 << 20)
     assert found.logs[0].lines == end.count(b"\n") + (not end.endswith(b"\n"))
     root = cause.find_cause(found.logs).root
     assert root is not None
