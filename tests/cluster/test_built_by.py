@@ -78,7 +78,8 @@ def test_a_launch_finds_slurm_where_only_the_login_does(site: Site) -> None:
     assert "denied" in site.head(["sinfo"], check=False).stderr
     job = site.job(
         # The result ends the job, and the other rank may not have said anything yet.
-        f"command -v srun; touch said.$SLURM_PROCID; until [ -e said.0 ] && [ -e said.1 ]; do sleep 0.1; done; {RESULT}",
+        "command -v srun; touch said.$SLURM_PROCID; "
+        f"until [ -e said.0 ] && [ -e said.1 ]; do sleep 0.1; done; {RESULT}",
         resources={"nodes": 2, "time": "00:05:00", "partition": "batch"},
         artifact={"path": "result.json", "require": {"loss": {"lt": 2}}, "then": "end"},
     )
