@@ -134,7 +134,8 @@ def test_each_role_has_the_environment_the_secrets_and_the_data_that_it_asks_for
     nothing_left(look, launch)
 
 
-def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
+@pytest.mark.parametrize("mode", ["venv", "sealed"])
+def test_each_role_has_the_packages_of_its_own_project(look: Site, mode: str) -> None:
     """Both environments are built by the one call, and neither role finds what is only the other's."""
     wheels = folder(look, "wheels")
     for name, version in (("alpha", "1.0"), ("alpha", "2.0"), ("beta", "1.0")):
@@ -144,21 +145,27 @@ def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
         text = f'[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\ndependencies = {wanted}\n'
         (look.folder / name / "pyproject.toml").write_text(text, encoding="utf-8")
     program = (
-        "import importlib.util as found, json, os, alpha; "
-        "seen = [os.environ['VIRTUAL_ENV'], alpha.VERSION, bool(found.find_spec('beta'))]; "
-        "name = 'result' if os.environ['RANKZERO_ROLE'] == 'trainer' else 'served'; "
+        "import importlib.util as found, json, os, sys, alpha; "
+        "seen = [sys.prefix, alpha.VERSION, bool(found.find_spec('beta'))]; "
+        "name = 'result' if os.environ['RANKZERO_ROLE'] == 'trainer' else os.environ['RANKZERO_ROLE']; "
         "open(name + '.part', 'w').write(json.dumps({'seen': seen})); os.rename(name + '.part', name + '.json')"
     )
     (look.folder / "code" / "packages.py").write_text(program, encoding="utf-8")
-    own = {name: {"mode": "venv", "project": str(look.folder / name)} for name in ("serving", "training")}
+    own = {name: {"mode": mode, "project": str(look.folder / name)} for name in ("serving", "training")}
     roles = {
         "server": {
             "command": ["packages.py"],
             "environment": own["serving"],
-            "ready": {"file": "served.json"},
+            "ready": {"file": "server.json"},
             "on_exit": "done",
         },
-        "trainer": {"command": ["packages.py"], "after_ready": ["server"]},
+        "judge": {
+            "command": ["packages.py"],
+            "environment": own["serving"],
+            "ready": {"file": "judge.json"},
+            "on_exit": "done",
+        },
+        "trainer": {"command": ["packages.py"], "after_ready": ["server", "judge"]},
     }
     made = look.job([], roles=roles, artifact={"path": "result.json"}, environment=own["training"])
     del made["command"]
@@ -168,8 +175,11 @@ def test_each_role_has_the_packages_of_its_own_project(look: Site) -> None:
     played = look.play(made, ansible_shell_executable=shell, wait=True)
     assert played.rc == 0, played.output
     run = look.run_dir(played.launch())
-    trainer, server = (read_json(run / "work" / f"{name}.json")["seen"] for name in ("result", "served"))
+    names = ("result", "server", "judge")
+    trainer, server, judge = (read_json(run / "work" / f"{name}.json")["seen"] for name in names)
     assert (trainer[1:], server[1:]) == (["2.0", False], ["1.0", True]) and trainer[0] != server[0]
+    assert judge == server
+    nothing_left(look, played.launch())
     again = look.play(made, ansible_shell_executable=shell, wait=True)
     assert again.rc == 0 and not again.launch()["changed"], again.output
 

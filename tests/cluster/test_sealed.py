@@ -17,7 +17,8 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests.cluster.conftest import LabCluster
-from tests.cluster.launching import UNTIL_GO, Site, log_of, node_folders, rank_logs
+from tests.cluster.launching import UNTIL_GO, Site, log_of, node_folders, nothing_left, rank_logs, read_json
+from tests.cluster.test_launch_resume import begun
 
 #: Says from where it runs: its interpreter, its library.
 PROGRAM = """\
@@ -187,3 +188,39 @@ def test_a_node_that_does_not_see_the_store_gets_the_file_and_a_killed_mount_is_
     assert site.outcome(again)["success"]
     site.ended(again["job_id"])
     site.lab.wait_until(lambda: not left(site, "node02") + left(site, "node03"), 30, "what was left is cleared")
+
+
+#: Its first attempt waits for the loss of a node, as rank 0 sees it.
+LOSES = """
+import os, sys, time
+print("by", sys.executable, flush=True)
+while os.environ["RANKZERO_ATTEMPT"] == "0":
+    time.sleep(0.1)
+    if os.environ["RANK"] == "0" and os.path.exists("broken"):
+        raise SystemExit("connection reset by peer")
+if os.environ["RANK"] == "0":
+    open("result.json", "w").write("{}")
+"""
+
+
+@pytest.mark.parametrize(("mode", "name"), [("sealed", "sealed"), ("wheelhouse", "environment")])
+def test_a_spare_node_that_steps_in_has_the_environment(site: Site, mode: str, name: str) -> None:
+    (site.folder / "code" / "loses.py").write_text(LOSES, encoding="utf-8")
+    nodes = ["node01", "node02", "node03"]
+    more = {"resources": {"nodes": 2, "spares": 1}, "environment": {"mode": mode}}
+    launch = site.launch(job(site, ["loses.py"], nodes, artifact={"path": "result.json"}, **more))
+    run = site.run_dir(launch)
+    dead = ""
+    try:
+        begun(site, launch, 0, "by", ranks=2)
+        dead = read_json(run / "started.json")["nodes"][1]
+        site.lab.faults.power_off(dead)
+        (run / "work" / "broken").touch()
+        outcome = site.outcome(launch)
+    finally:
+        if dead:
+            site.lab.faults.power_on(dead)
+    assert (outcome["success"], outcome["attempt"]) == (True, 1), (outcome, log_of(run, launch["job_id"]))
+    pythons = {line for text in rank_logs(run, 1).values() for line in text.splitlines() if line.startswith("by ")}
+    assert len(pythons) == 1 and f"/{name}/bin/python" in pythons.pop(), rank_logs(run, 1)
+    nothing_left(site, launch)

@@ -14,7 +14,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import topology
 from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
-from tests.cluster.launching import Site
+from tests.cluster.launching import Site, log_of, read_json
 from tests.cluster.test_launch_admission import said
 
 TREE = [
@@ -72,3 +72,21 @@ def test_a_cluster_without_groups_over_nodes_is_not_asked_for_its_topology(site:
     assert "resources.switches: 1 keeps the job under one leaf switch" in said(site.play(over))
     segment = site.play(site.job("true", "segment", resources={"nodes": 2, "segment": 2, "time": "00:05:00"}))
     assert segment.rc != 0 and "this one has 2 leaf switches of 3; use resources.switches" in segment.refused()
+
+
+def test_each_role_gets_the_nodes_of_one_switch(site: Site) -> None:
+    """Of five nodes below two switches: in the order of the allocation the second role would be cut."""
+    wait = "touch $RANKZERO_ROLE; until [ -e over ]; do sleep 0.2; done"
+    roles = {
+        "trainer": {"nodes": 2, "shell": "echo '{}' >result.json; touch over", "after_ready": ["rollout"]},
+        "rollout": {"nodes": 3, "shell": wait, "ready": {"file": "rollout"}, "on_exit": "done"},
+    }
+    job = site.job([], roles=roles, resources={"time": "00:05:00"}, artifact={"path": "result.json"})
+    del job["command"]
+    launch = site.launch(job, wait=True)
+    run = site.run_dir(launch)
+    assert site.outcome(launch)["success"], log_of(run, launch["job_id"])
+    nodes = {role["name"]: role["nodes"] for role in read_json(run / "started.json")["roles"]}
+    below = [{f"node{number:02d}" for number in numbers} for numbers in ((1, 2, 3), (4, 5, 6))]
+    for role, names in nodes.items():
+        assert any(set(names) <= switch for switch in below), (role, nodes)

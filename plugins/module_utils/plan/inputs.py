@@ -138,8 +138,11 @@ class Site:
         file = built_file(spec.container.runtime, self.settings.containers) if inputs.image else ""
         folder = f"{self.store_root}/{ENVIRONMENT.folder}"
         # Two sections may say the same in other words.
-        others = [key for key in dict.fromkeys(inputs.of_roles.values()) if key != inputs.environment]
-        of_roles = [Ref(ENVIRONMENT.name, key, f"{folder}/{key}") for key in others]
+        others = {key: section for section, key in inputs.of_roles.items() if key != inputs.environment}
+        of_roles = [
+            Ref(ENVIRONMENT.name, key, f"{folder}/{key}", "", digest_token(key) if section.mode == "sealed" else "")
+            for key, section in others.items()
+        ]
         return (*self._refs(inputs, spec, file, sealed), *of_roles)
 
     def _refs(self, inputs: Inputs, spec: LaunchSpec, image: str, sealed: bool) -> tuple[Ref, ...]:

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.variables import Variable
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import data
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import IGNORE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options
 
@@ -37,7 +38,8 @@ _PLACE = re.compile(r"\{([A-Za-z][A-Za-z0-9_-]*)\.(" + "|".join(TOLD) + r")\}")
 class RoleStep:
     """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
     `unset` the names of the launch's that this one does not have, and `container` is what it runs in. `python`,
-    `environment` and `built`: its Python, the folder of its environment, and the key of that if it is built.
+    `environment` and `built`: its Python, the folder of its environment, and the key of that if it is built. `sealed`:
+    the first role with the same sealed environment, which is not the launch's; empty without one.
     """
 
     name: str
@@ -51,6 +53,7 @@ class RoleStep:
     python: str
     environment: str
     built: str | None
+    sealed: str
 
     def record(self) -> JsonObject:
         """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
@@ -77,12 +80,15 @@ def steps(
     made: list[RoleStep] = []
     launch = context.spec
     groups = [[role.name for role in group] for group in node_groups(launch)]
+    sealed: dict[Environment, str] = {}
     first_rank, known = 0, {item.name: item.value for item in environments.variables(launch)} if launch.roles else {}
     for role in launch.roles.values():
         shape, program = topology(role.spec, context.site.settings.launchers), role.spec
         own = {variable.name: variable for variable in environments.variables(program)}
         inside, python = container(program), environments.python(program)
         own_context = dataclasses.replace(context, spec=program, topology=shape, container=inside)
+        if program.environment.mode == "sealed" and program.environment != launch.environment:
+            sealed.setdefault(program.environment, role.name)
         given, shared = _of_policy(role, options(own_context)), [role.name] not in groups
         made.append(
             RoleStep(
@@ -100,6 +106,7 @@ def steps(
                 python,
                 environments.folder(program),
                 environments.key(program),
+                sealed.get(program.environment, ""),
             )
         )
         first_rank += shape.world_size

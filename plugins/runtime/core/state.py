@@ -121,6 +121,8 @@ class Preflight:
     folder: str = ""
     names: str = ""
     sealing: str = ""
+    # The block, or the switches, of each node; empty on a cluster without a topology.
+    blocks: dict[str, str] = field(default_factory=dict)
     # How the step ended before its time was over; empty if it used the whole budget.
     ended: str = ""
 
@@ -177,6 +179,8 @@ class Job:
     held: list[Held] = field(default_factory=list)
     # What is looked at while a step runs.
     looks: list[Callable[[Job], None]] = field(default_factory=list)
+    # What gave the nodes environment and data, for the nodes of an attempt that follows.
+    provided: list[Callable[[], None]] = field(default_factory=list)
     # What is taken back before the held steps end.
     before_release: list[Callable[[Job], None]] = field(default_factory=list)
     release_deadline: float | None = None

@@ -7,6 +7,7 @@ step by step, as the script asks. Standard library only; one process from here t
 
 from __future__ import annotations
 
+import functools
 import sys
 from collections.abc import Callable
 
@@ -54,7 +55,7 @@ def do(job: Job, words: list[str]) -> None:
     elif name == "install":
         from node import install_steps
 
-        install_steps.install(job, int(given[0]))
+        _provide(job, install_steps.install, int(given[0]))
     elif name == "install_inside":
         from container import build_steps
 
@@ -71,9 +72,15 @@ def do(job: Job, words: list[str]) -> None:
             "data": sealed_steps.data,
             "data_packed": sealed_steps.data_packed,
         }
-        steps[name](job, *given)
+        _provide(job, steps[name], *given)
     else:
         raise ValueError(f"job.sh asks for {name}")
+
+
+def _provide(job: Job, step: Callable[..., None], *given: object) -> None:
+    """Give the nodes something now, and again to those of an attempt that follows on other nodes."""
+    step(job, *given)
+    job.provided.append(functools.partial(step, job, *given))
 
 
 def conduct(job: Job, running: script.Script) -> int:

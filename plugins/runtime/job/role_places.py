@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from artifact import verdict
 from core.state import Job
+from preflight import topology
 from rank import roles
 from start import attempt, ports, rendezvous
 
@@ -30,7 +31,8 @@ def lay_out(job: Job) -> None:
         verdict.refuse(job, 71, f"no {own + others} free ports in a row on {job.node}, which the roles need")
     for role in job.roles:
         if not role.beside:
-            role.nodes, left = left[: role.node_count], left[role.node_count :]
+            role.nodes = topology.together(left, role.node_count, job.preflight.blocks)
+            left = [node for node in left if node not in role.nodes]
     hosts = {role.name: role for role in job.roles}
     for number, role in enumerate(job.roles):
         if role.beside:

@@ -78,6 +78,8 @@ def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
     if job.nodes[0] != first:
         attempt.meet(job)
     attempt.record(job)
+    for provide in job.provided:
+        provide()
     # It may be the first node no more that the last preflight has looked at. It ends the job where too few are fit.
     asked, count = job.preflight, len(job.nodes)
     places = [f"--nodelist={job.get('RANKZERO_NODELIST')}", f"--nodes={count}", f"--ntasks={count * asked.tasks}"]

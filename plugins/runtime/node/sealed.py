@@ -55,7 +55,7 @@ class Node:
         self.seconds = arguments.seconds
         self.view = arguments.view
         #: What is mounted is an environment, and no dataset.
-        self.runs = self.view == "sealed"
+        self.runs = self.view.startswith("sealed")
 
     def announce(self, word: str, **document: Any) -> None:
         publish(os.path.join(self.folder, word), document)
@@ -160,7 +160,7 @@ def received(
     whether it goes on waiting."""
     try:
         offer = node.hear("offer")
-        place = os.path.join(disk.view(), "sealed.in")
+        place = os.path.join(disk.view(), f"{node.view}.in")
         if offer and not os.path.lexists(place):
             home = disk.Home(disk.choose(node.places, offer["facts"]["bytes"], 1, node.limit))
             homes.append(home)
@@ -238,7 +238,7 @@ def send(node: Node, file: str) -> None:
     if step is None:
         node.announce("sent", problem=f"the step that was to receive it did not start within {node.seconds} s")
         return
-    target = os.path.join(disk.view(), "sealed.in", "sent.sqsh")
+    target = os.path.join(disk.view(), f"{node.view}.in", "sent.sqsh")
     command = ["sbcast", "--force", f"--jobid={step['step']}", file, target]
     print(shlex.join(command), flush=True)
     try:

@@ -25,25 +25,27 @@ LET_GO_SECONDS = 10.0
 
 @dataclass(eq=False)
 class Mount:
-    """One file that is mounted on the nodes, with the folder in which they report."""
+    """One file that is mounted on the nodes under the name `view`, with the folder in which they report."""
 
     folder: str
     nodes: str
     seconds: str
+    view: str = "sealed"
 
     def step(self, job: Job, limit: str, command: str, names: str, *options: str) -> list[str]:
         """A command of sealed.py on nodes, on all their CPUs, which it leaves to the ranks. In a session of its own: a
         terminal's Ctrl-C is not for it.
         """
-        program = ["node/sealed.py", command, self.folder, names, "--seconds", self.seconds, *options]
+        program = ["node/sealed.py", command, self.folder, names, *self._options(), *options]
         cpus, log = job.get("RANKZERO_CPUS_PER_NODE"), f"{self.folder}/hold.log"
         return ["timeout", "-k", "5", limit, *node_steps.words(job, names, cpus, log, program, bind=False)]
 
     def here(self, job: Job, command: str, *options: str) -> list[str]:
         words = ["python3", "-I", f"{job.runtime}/node/sealed.py", command, self.folder, self.nodes]
-        return held_steps.heard(
-            job, self.folder, 2 * int(self.seconds) + 60, [*words, "--seconds", self.seconds, *options]
-        )
+        return held_steps.heard(job, self.folder, 2 * int(self.seconds) + 60, [*words, *self._options(), *options])
+
+    def _options(self) -> list[str]:
+        return ["--view", self.view, "--seconds", self.seconds]
 
     def hold(self, job: Job, *options: str) -> Held:
         """Start the step that holds it as long as we hold its standard input open."""
@@ -58,29 +60,28 @@ class Mount:
         return "; ".join(self.here(job, "problems"))
 
 
-def mount(job: Job, name: str, seconds: str) -> Mount:
+def mount(job: Job, view: str, seconds: str) -> Mount:
     """What an attempt that was cut short has said counts no more."""
-    folder = job.path("sealed", name)
+    folder = job.path("sealed", str(job.attempt) if view == "sealed" else f"{job.attempt}.{view}")
     with contextlib.suppress(OSError):
         remove_tree(folder)
     try:
         os.makedirs(folder)
     except OSError:
         verdict.refuse(job, 73, f"cannot create {folder}")
-    return Mount(folder, job.get("RANKZERO_NODELIST"), seconds)
+    return Mount(folder, job.get("RANKZERO_NODELIST"), seconds, view)
 
 
-def seal(job: Job, folder: str, sha256: str = "") -> None:
+def seal(job: Job, folder: str, sha256: str = "", role: str = "", copy: str = "") -> None:
     """Mount the environment in a folder of the store on every node of the job. From here on the ranks' Python is the
-    one on their node. A node without it is named by the preflight, or here where there is none.
+    one on their node. A node without it is named by the preflight, or here where there is none. `role`, whether its
+    nodes copy it (never, auto, always): it is for that role, whose lines of the script take it up.
     """
     file, archives = f"{folder}/environment.sqsh", job.get("RANKZERO_ARCHIVES")
     archive = f"{archives}/environment-{os.path.basename(folder)}.tar" if archives else ""
-    made = mount(job, str(job.attempt), job.get("RANKZERO_SEALED_BUDGET"))
-    job.preflight.sealing = made.folder
-    place = node_steps.view(job, "sealed")
-    copy = ["--copy", job.get("RANKZERO_SEALED_COPY")]
-    holder = made.hold(job, "--file", file, "--archive", archive, "--sha256", sha256, *copy)
+    made = mount(job, f"sealed-{role}" if role else "sealed", job.get("RANKZERO_SEALED_BUDGET"))
+    options = ["--archive", archive, "--sha256", sha256, "--copy", copy or job.get("RANKZERO_SEALED_COPY")]
+    holder = made.hold(job, "--file", file, *options)
     sent = False
     for line in made.here(job, "await", "--file", file, "--holder", str(holder.process)):
         word, _space, rest = line.partition(" ")
@@ -90,12 +91,17 @@ def seal(job: Job, folder: str, sha256: str = "") -> None:
             _send(job, made, file, source, names)
     if sent:
         made.here(job, "await", "--again", "--holder", str(holder.process))
-    job.export("RANKZERO_SEALED", place)
-    copy_steps.use_environment(job, place)
-    if not job.get("RANKZERO_PREFLIGHT_POLICY"):
+    place = node_steps.view(job, made.view)
+    if role:
+        job.export(f"RANKZERO_{role.upper()}_SEALED", place)
+    else:
+        job.preflight.sealing = made.folder
+        job.export("RANKZERO_SEALED", place)
+        copy_steps.use_environment(job, place)
+    if role or not job.get("RANKZERO_PREFLIGHT_POLICY"):
         problems = made.problems(job)
         if problems:
-            verdict.refuse(job, 69, f"environment: {problems}")
+            verdict.refuse(job, 69, f"{f'roles.{role}.' if role else ''}environment: {problems}")
 
 
 def _send(job: Job, made: Mount, file: str, source: str, names: str) -> None:
@@ -125,10 +131,10 @@ def data_packed(job: Job, name: str, file: str, copy: str, variable: str, second
     """A packed one: its squashfs file, whether nodes copy it (never, auto, always), and the variable that says where it
     is.
     """
-    made = mount(job, f"{job.attempt}.data-{name}", seconds)
-    holder = made.hold(job, "--file", file, "--sha256", sha256, "--copy", copy, "--view", f"data-{name}")
+    made = mount(job, f"data-{name}", seconds)
+    holder = made.hold(job, "--file", file, "--sha256", sha256, "--copy", copy)
     made.here(job, "await", "--holder", str(holder.process))
     problems = made.problems(job)
     if problems:
         verdict.refuse(job, 69, f"data.{name}: {problems}")
-    job.export(variable, node_steps.view(job, f"data-{name}"))
+    job.export(variable, node_steps.view(job, made.view))

@@ -299,6 +299,7 @@ def judge(arguments: argparse.Namespace) -> int:
     verdict = [("action", action), ("chosen", " ".join(chosen)), ("interface", interfaces[0] if interfaces else "")]
     ports = reports[chosen[0]]["ports"] if chosen else []
     verdict += [("ports", " ".join(str(port) for port in ports)), ("message", message)]
+    verdict.append(("blocks", " ".join(f"{name}={block}" for name, block in blocks.items())))
     verdict += [("blamed", f"{name} {'; '.join(problems)}") for name, problems in blamed.items()]
     with open(os.path.join(folder, "verdict"), "w", encoding="utf-8") as stream:
         # One line each: what a node's Python said may hold anything.

@@ -51,6 +51,7 @@ class Judgement:
     ports: str = ""
     message: str = ""
     blamed: dict[str, str] = field(default_factory=dict)
+    blocks: dict[str, str] = field(default_factory=dict)
 
 
 def read_judgement(path: str) -> Judgement:
@@ -67,6 +68,8 @@ def read_judgement(path: str) -> Judgement:
         elif key == "blamed":
             node, _space, reason = text.partition(" ")
             made.blamed[node] = reason
+        elif key == "blocks":
+            made.blocks = dict(pair.split("=", 1) for pair in text.split())
         elif key in ("action", "interface", "ports", "message"):
             setattr(made, key, text)
     return made
@@ -202,6 +205,7 @@ def _judge(job: Job) -> None:
 
 def _conclude(job: Job, judged: Judgement) -> None:
     """Do what the verdict says."""
+    job.preflight.blocks = judged.blocks
     if judged.interface:
         job.export("RANKZERO_INTERFACE", judged.interface)
     # Slurm has ended the steps of a job that it preempts: that is no fault of the nodes.

@@ -62,6 +62,23 @@ def choose(fit: list[str], wanted: int, slow: Mapping[str, str], blocks: Mapping
     return min(named, key=lambda nodes: (len(set(nodes) & set(slow)), len(crossing(nodes, blocks, group))))
 
 
+def together(left: list[str], wanted: int, blocks: Mapping[str, str]) -> list[str]:
+    """So many of these nodes, in their order, of as few blocks as may be: those of the smallest block that has enough,
+    or else all of the largest one and what is missing in the same way.
+    """
+    of_block: dict[str, list[str]] = {}
+    for name in left:
+        of_block.setdefault(blocks.get(name, ""), []).append(name)
+    taken: list[str] = []
+    while len(taken) < wanted and of_block:
+        missing = wanted - len(taken)
+        enough = [block for block, names in of_block.items() if len(names) >= missing]
+        sizes = {block: len(names) for block, names in of_block.items()}
+        block = min(enough, key=lambda each: sizes[each]) if enough else max(sizes, key=lambda each: sizes[each])
+        taken += of_block.pop(block)[:missing]
+    return [name for name in left if name in taken]
+
+
 def lines(chosen: list[str], reports: dict[str, Any], group: int) -> list[str]:
     """The lines of the table on where the chosen nodes are; none on a cluster without a topology."""
     blocks = blocks_of(chosen, reports)

@@ -4,6 +4,7 @@
 """Waits until all processes of a role are ready, and ends with 0 then; a program of its own, which the conductor ends.
 
     ready.py FILE WAY VALUE TARGET ...
+    ready.py "" WAY VALUE TARGET ...       looks once, and ends with 1 if one is not
 
 FILE takes what it waits for. WAY http: VALUE is the path of a page, each TARGET HOST:PORT; port: the same without a
 page; file: TARGET is its path; line: VALUE is a regular expression, each TARGET FROM:LOG, a log from this byte on.
@@ -86,8 +87,8 @@ def main() -> int:
         while True:
             reasons = dict(zip(targets, pool.map(lambda target: ways[way](value, target), targets)))
             targets = [target for target, reason in reasons.items() if reason]
-            if not targets:
-                return 0
+            if not targets or not status_file:
+                return bool(targets)
             with contextlib.suppress(OSError):
                 with open(f"{status_file}.part", "w", encoding="utf-8") as stream:
                     shown = targets[0].partition(":")[2] if way == "line" else targets[0]

@@ -31,6 +31,9 @@ POLL_SECONDS = 0.1
 LONGEST = 64 << 10
 # What is ready by an answer from its port: another user may have taken that before the role does.
 ANSWERS = ("http", "port")
+# What makes a role ready and is still there once it has ended, which may be sooner than it was looked at.
+STAYS = ("file", "line")
+LAST_LOOK_SECONDS = 10
 _PLACE = re.compile(r"\{([a-z][a-z0-9_]*)\.(urls|hosts|nodes)\}")
 _AGAIN = re.compile(
     rb"^\[rankzero\] (?P<what>role (?P<role>\w+): process (?P<rank>\d+) .+ starts again \((?P<often>\d+) of \d+\))\n",
@@ -93,18 +96,23 @@ def log(job: Job, role: Role) -> str:
 
 def watch(job: Job, role: Role) -> None:
     """Begin to look whether a role is ready."""
-    way, value = _ready_by(role)
-    if not way or role.ready:
+    if not _ready_by(role)[0] or role.ready:
         return
+    role.answered, role.watcher = False, processes.start(_look(job, role, _waits(job, role)), job.env)
+    role.ready_by = role.ready_by or processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
+
+
+def _look(job: Job, role: Role, status_file: str) -> list[str]:
+    """The words of ready.py for a role."""
+    way, value = _ready_by(role)
     targets = role.hosts
     if way == "file":
         targets = [job.path("work", value)]
     elif way == "line":
         logs = (os.path.join(job.get("RANKZERO_LOGS"), _log_of(job, role, rank)) for rank in range(role.ranks))
         targets = [f"{role.lines_from.get(rank, 0)}:{log}" for rank, log in enumerate(logs)]
-    line = [job.python, "-I", "-S", os.path.join(job.runtime, "rank", "ready.py"), _waits(job, role), way, value]
-    role.answered, role.watcher = False, processes.start([*line, *targets], job.env)
-    role.ready_by = role.ready_by or processes.after(int(role.env["RANKZERO_READY_WITHIN"]))
+    program = os.path.join(job.runtime, "rank", "ready.py")
+    return [job.python, "-I", "-S", program, status_file, way, value, *targets]
 
 
 def _ask_whose(job: Job, role: Role) -> None:
@@ -246,11 +254,8 @@ def _check_readiness(job: Job, role: Role) -> None:
         if code == 0 and not role.answered and _ready_by(role)[0] in ANSWERS:
             _ask_whose(job, role)
             return
-        role.ready = code == 0
-        if role.ready:
-            role.ready_since = time.time()
-            log_line(f"role {role.name} is ready")
-            record_progress(job)
+        if code == 0:
+            _ready(job, role)
             return
         if role.answered and code == ANOTHER:
             what = "cannot be ready"
@@ -265,8 +270,23 @@ def _check_readiness(job: Job, role: Role) -> None:
     _fail(job, role, 70, f"{what} ({waits or 'nothing is known'})")
 
 
+def _ready(job: Job, role: Role) -> None:
+    role.ready, role.ready_since = True, time.time()
+    log_line(f"role {role.name} is ready")
+    record_progress(job)
+
+
+def _look_once_more(job: Job, role: Role) -> None:
+    """A role has ended before it was seen to be ready, which it may have been."""
+    if role.watcher and _ready_by(role)[0] in STAYS:
+        _stop_watching(role)
+        if processes.output_of(LAST_LOOK_SECONDS, _look(job, role, ""), job.env)[0] == 0:
+            _ready(job, role)
+
+
 def _judge(job: Job, role: Role) -> None:
     """A role has ended before the deciding one."""
+    _look_once_more(job, role)
     policy = role.env.get("RANKZERO_ON_EXIT")
     code, where = _first(job, role)
     what = f"ended with exit code {code}{where}"

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import plan as real
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import launch_key
@@ -21,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
 from tests.plans import plan
 from tests.unit.plan.test_key import OTHER
@@ -37,6 +39,7 @@ WITH: dict[str, dict[str, Any]] = {
         f"environment.{key}": {"environment.mode": "venv"}
         for key in ("project", "requirements", "extras", "python", "torch")
     },
+    **{f"environment.{key}": {"environment.mode": "sealed"} for key in ("compression", "interpreter", "local_copy")},
     **{
         f"container.{key}": {f"container.{name}": value for name, value in PYXIS.items()}
         for key in ("mounts", "workdir", "mount_home", "remap_root", "env", "writable")
@@ -165,6 +168,28 @@ def test_roles_have_environments_that_are_built_of_different_projects() -> None:
     assert "venv environment ffffffffffff from pyproject.toml of serving" in lines[0]
 
 
+def test_roles_with_the_same_sealed_environment_have_it_mounted_once() -> None:
+    """Its file is checked against the digest that it was published with, and the launch's own is another one."""
+    serving = {"mode": "sealed", "project": "serving", "local_copy": "never"}
+    job = changed(
+        ("environment", {"mode": "venv"}),
+        (f"{ROLLOUT}.environment", serving),
+        ("roles.judge", {"command": ["judge.py"], "environment": serving}),
+    )
+    merged = merge([Layer("job.yml", job)])
+    spec = validated(merged)
+    made = plan(
+        spec, merged, code_key="c", runtime_key="r", state_root="/s", store_root="/t", environment_key="e",
+        of_roles={spec.roles["rollout"].spec.environment: "f" * 64},
+    )  # fmt: skip
+    assert [role.sealed for role in made.roles] == ["", "rollout", "rollout"]
+    assert [ref.sha256 for ref in made.refs if ref.kind == "environment"] == ["", digest_token("f" * 64)]
+    script = render_script(made)
+    assert script.count("\nrankzero_seal ") == 1
+    assert f"rankzero_seal /t/environments/{'f' * 64} {digest_token('f' * 64)} rollout never\n" in script
+    assert script.count('export RANKZERO_SEALED="$RANKZERO_ROLLOUT_SEALED"\n') == 2
+
+
 def test_the_kept_spec_has_the_folder_of_each_role_s_project() -> None:
     """What stands at the top is of the roles that say nothing, also where the deciding one says something."""
     job = changed(
@@ -182,8 +207,8 @@ def test_the_kept_spec_has_the_folder_of_each_role_s_project() -> None:
     ("changes", "said"),
     [
         (
-            [(f"{ROLLOUT}.environment", {"mode": "sealed"})],
-            "roles.rollout.environment.mode: only trainer, which decides, may have the mode sealed; use venv",
+            [(f"{ROLLOUT}.environment", {"mode": "cache"})],
+            "roles.rollout.environment.mode: only trainer, which decides, may have the mode cache; use venv or sealed",
         ),
         (
             [("environment", {"mode": "cache"}), ("roles.trainer.environment", {"mode": "path", "path": "/e"})],

@@ -78,3 +78,19 @@ def test_two_thousand_nodes_of_a_hundred_blocks(topology: ModuleType) -> None:
     fit = [name for name in nodes if name not in ("n3", "n47")]
     chosen = topology.choose(fit, 1960, {}, blocks, 4)
     assert len(chosen) == 1960 and topology.crossing(chosen, blocks, 4) == []
+
+
+@pytest.mark.parametrize(
+    ("left", "wanted", "blocks", "taken"),
+    [
+        ("n1 n2 n3 n4 n5", 2, TWO_SWITCHES, "n4 n5"),  # the smaller block has enough
+        ("n1 n2 n3 n4 n5 n6", 4, TWO_SWITCHES, "n1 n2 n3 n4"),  # none has: all of one, and the rest of another
+        ("n1 n4 n2 n5 n3", 3, TWO_SWITCHES, "n1 n2 n3"),  # in the order that Slurm has
+        ("n1 n2 n3", 2, {}, "n1 n2"),  # a cluster without a topology
+        ("n1", 2, TWO_SWITCHES, "n1"),  # too few
+    ],
+)
+def test_a_role_gets_whole_blocks(
+    topology: ModuleType, left: str, wanted: int, blocks: dict[str, str], taken: str
+) -> None:
+    assert topology.together(left.split(), wanted, blocks) == taken.split()

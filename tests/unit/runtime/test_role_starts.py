@@ -70,6 +70,30 @@ def test_a_role_starts_again_also_while_the_folder_of_its_log_is_gone(roles: Mod
     assert processes.wait(role.step.process, 10)
 
 
+@pytest.mark.parametrize("there", [True, False])
+@pytest.mark.parametrize("ready", ["file made", "line serving"])
+def test_a_role_that_ends_before_anybody_has_looked_was_ready_if_it_says_so(
+    roles: ModuleType, tmp_path: Path, ready: str, there: bool
+) -> None:
+    """A short program makes its file and ends; on a busy node the one that looks has hardly started by then."""
+    from core.state import Job, Role
+
+    (tmp_path / "work").mkdir()
+    env = {"PATH": os.environ["PATH"], "RANKZERO_LOGS": str(tmp_path), "RANKZERO_RUN_DIR": str(tmp_path)}
+    job = Job(env, str(ROOT / "plugins" / "runtime"), python=sys.executable)
+    own = {"RANKZERO_ON_EXIT": "done", "RANKZERO_READY": ready, "RANKZERO_READY_WITHIN": "60"}
+    index = Role("index", [], own, 1, 1, 1, 0, nodes=["node01"], began=time.time(), ended_at=0.0)
+    index.watcher = roles.processes.start(["sleep", "60"], os.environ)
+    index.ready_by = roles.processes.after(60)
+    job.roles, job.step.ended_by = [Role("client", [], {}, 1, 1, 1, 0), index], "program"
+    if there:
+        (tmp_path / "work" / "made").touch()
+        (tmp_path / "rank-0000.log").write_text("serving\n", encoding="utf-8")
+    roles.check_roles(job)
+    assert (index.ready, index.over, job.failed_role) == ((True, True, None) if there else (False, False, index))
+    roles.end(job)
+
+
 def test_a_process_that_started_again_just_before_the_deciding_role_ended_is_counted(
     roles: ModuleType, tmp_path: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:

@@ -97,14 +97,14 @@ def _cycles(roles: Mapping[str, Role]) -> Iterator[Finding]:
 
 
 def _built_beside(role: Role, first: Role, store_shared: bool) -> Iterator[Finding]:
-    """Yield a role whose own environment would be made by the job, or copied to its nodes: only the launch's is."""
+    """Yield a role whose own environment would be made by the job, or copied to nodes without the store."""
     wanted, path = role.spec.environment, "environment.mode"
     if not wanted.built or wanted == first.spec.environment:
         return
     paths = [f"roles.{role.name}.{path}", path, f"roles.{first.name}.{path}"]
-    if wanted.mode in (*ON_NODES, "sealed"):
-        sentence = f"only {first.name}, which decides, may have the mode {wanted.mode}; use venv, which is built once"
-        yield paths, f"{paths[0]}: {sentence} on the cluster"
+    if wanted.mode in ON_NODES:
+        sentence = f"only {first.name}, which decides, may have the mode {wanted.mode}; use venv or sealed"
+        yield paths, f"{paths[0]}: {sentence}, which are built once on the cluster"
     elif not store_shared:
         sentence = f"only the environment of {first.name} is copied to nodes that do not see the store"
         yield paths, f"{paths[0]}: {sentence} (launch_cluster.store_shared); use {{mode: path, path: ...}}"

@@ -36,9 +36,10 @@ class SealedEnvironment(Aspect):
         is.
         """
         spec, settings = context.spec, context.site.settings
-        if spec.environment.mode != "sealed":
+        if all(program.environment.mode != "sealed" for program in spec.programs.values()):
             return
-        yield "RANKZERO_SEALED_COPY", spec.environment.local_copy
+        if spec.environment.mode == "sealed":
+            yield "RANKZERO_SEALED_COPY", spec.environment.local_copy
         yield "RANKZERO_SEALED_BUDGET", str(spec.preflight.stage_budget)
         if settings.local_dir:
             yield "RANKZERO_LOCAL_DIR", settings.local_dir

@@ -28,7 +28,7 @@ OF_A_ROLE = (
     *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
     "container.env",
     *(f"environment.{key}" for key in ("mode", "path", "conda", "project", "file", "requirements", "extras", "python")),
-    "environment.torch",
+    *(f"environment.{key}" for key in ("torch", "compression", "interpreter", "local_copy")),
 )
 #: Of these a role has its own as a whole, or that of the job.
 WHOLE = ("container", "environment")
