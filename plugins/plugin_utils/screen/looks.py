@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
@@ -15,30 +16,29 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import S
 LOOKED_AT = ("stalled", "quiet", "slow")
 
 
+def _part(of: object, name: str) -> Mapping[str, Any]:
+    """A part of what a look has found, which crossed the network as JSON; empty where it is no map."""
+    part = of.get(name) if isinstance(of, Mapping) else None
+    return part if isinstance(part, Mapping) else {}
+
+
 def at_work(diagnosis: object, seconds: float) -> bool:
     """Whether the ranks of a job that is silent for so long evaluate or save, as far as a look can tell. A long time of
     it is said all the same.
     """
-    facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
-    if not isinstance(diagnosis, Mapping) or not isinstance(facts, Mapping):
-        return False
-    culprit = facts.get("standstill")
-    return seconds < SILENT_SECONDS and isinstance(culprit, Mapping) and bool(culprit.get("at_work"))
+    return seconds < SILENT_SECONDS and bool(_part(_part(diagnosis, "facts"), "standstill").get("at_work"))
 
 
 def why(event: Event, diagnosis: object) -> str:
     """What a diagnosis says of the ranks, for an event that made the wait look; empty where it shows nothing."""
-    facts = diagnosis.get("facts") if isinstance(diagnosis, Mapping) else None
-    if not isinstance(diagnosis, Mapping) or not isinstance(facts, Mapping):
-        return ""
-    slow, culprit, stall = facts.get("slow"), facts.get("standstill"), diagnosis.get("stall")
+    facts = _part(diagnosis, "facts")
     if event.kind == "slow":
         # Of steps that are only a little late the wait says nothing but who makes them so.
-        late = slow.get("straggler") if isinstance(slow, Mapping) else None
-        certain = isinstance(late, Mapping) and late.get("ranks")
-        much = event.paces[1] >= SLOWER * event.paces[0]
-        return str(slow.get("message")) if isinstance(slow, Mapping) and (certain or much) else ""
-    if not isinstance(culprit, Mapping) or (event.kind == "quiet" and not isinstance(stall, Mapping)):
+        slow = _part(facts, "slow")
+        told = event.paces[1] >= SLOWER * event.paces[0] or _part(slow, "straggler").get("ranks")
+        return str(slow.get("message")) if slow and told else ""
+    culprit, stall = _part(facts, "standstill"), _part(diagnosis, "stall")
+    if not culprit or (event.kind == "quiet" and not stall):
         return ""
-    since = f"{stall.get('message')}: " if event.kind == "quiet" and isinstance(stall, Mapping) else ""
+    since = f"{stall.get('message')}: " if event.kind == "quiet" else ""
     return f"{since}{culprit.get('message')}"

@@ -7,8 +7,10 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED
@@ -107,8 +109,8 @@ def differences(host: str, result: Parameters) -> list[Row]:
 
 def foretold(host: str, action: str, result: Parameters) -> list[Row]:
     """The row of a step that in check mode found something to build."""
-    key = str((result.get("ref") or {}).get("key") or "")[:12]
-    return [Row(host, OK, STEPS[own_action(action)], f"{key} would be built")] if result.get("changed") else []
+    made = record_of(_Made, result)
+    return [Row(host, OK, STEPS[own_action(action)], f"{made.key} would be built")] if made.changed else []
 
 
 def failed(host: str, action: str, task: str, result: Parameters) -> list[Row]:
@@ -147,35 +149,51 @@ def _last(text: object) -> str:
     return "\n".join(str(text or "").strip().splitlines()[-LAST_LINES:])
 
 
+@dataclass(frozen=True)
+class _Made:
+    """What the actions of steps return of what they made; each has some of it. `moved`, `sent`, `bytes`: in bytes."""
+
+    changed: bool = False
+    ref: Mapping[str, Any] | None = None
+    moved: int | None = None
+    sent: int | None = None
+    packages: Sequence[object] | Mapping[str, object] | None = None
+    bytes: int | None = None
+    files: Sequence[object] | None = None
+    environment: Mapping[str, Any] | None = None
+
+    @property
+    def key(self) -> str:
+        """The beginning of the key of what was made; empty without one."""
+        return str((self.ref or {}).get("key") or "")[:12]
+
+
 def _of_step(name: str, result: Parameters) -> str:
     """The outcome of a step in a few words; empty if it is not worth a line."""
-    reference = result.get("ref") or {}
-    return _OUTCOMES.get(name, _moved)(result, str(reference.get("key") or "")[:12])
+    return _OUTCOMES.get(name, _moved)(record_of(_Made, result))
 
 
-def _moved(result: Parameters, key: str) -> str:
-    moved = result.get("moved")
-    return f"{key}  {amount(moved)} moved" if isinstance(moved, int) and moved else key
+def _moved(made: _Made) -> str:
+    return f"{made.key}  {amount(made.moved)} moved" if isinstance(made.moved, int) and made.moved else made.key
 
 
-def _sent(result: Parameters, key: str) -> str:
-    sent = result.get("sent")
-    return f"{key}  {amount(sent)} sent" if sent else key
+def _sent(made: _Made) -> str:
+    return f"{made.key}  {amount(made.sent)} sent" if made.sent else made.key
 
 
-def _packages(result: Parameters, key: str) -> str:
-    return _listed(len(result.get("packages") or []), "package") or key
+def _packages(made: _Made) -> str:
+    return _listed(len(made.packages or ()), "package") or made.key
 
 
-def _logs(result: Parameters, _key: str) -> str:
-    taken = int(result.get("bytes") or 0)
-    return f"{amount(taken)} in {_listed(len(result.get('files') or []), 'file')}" if taken > 1_000_000 else ""
+def _logs(made: _Made) -> str:
+    taken = made.bytes or 0
+    return f"{amount(taken)} in {_listed(len(made.files or ()), 'file')}" if taken > 1_000_000 else ""
 
 
-def _environment(result: Parameters, key: str) -> str:
-    packages = (result.get("environment") or {}).get("packages")
+def _environment(made: _Made) -> str:
+    packages = (made.environment or {}).get("packages")
     if not isinstance(packages, Mapping) or not packages:
-        return key
+        return made.key
     telling = [f"{name} {packages[name]}" for name in TELLING if name in packages][:2]
     return ", ".join([*telling, _listed(len(packages), "package")])
 
@@ -184,11 +202,11 @@ def _listed(count: int, thing: str) -> str:
     return f"{count} {thing}{'' if count == 1 else 's'}" if count else ""
 
 
-# The name of a step -> its outcome, from the result and the key of what it made.
-_OUTCOMES: Mapping[str, Callable[[Parameters, str], str]] = {
+# The name of a step -> its outcome.
+_OUTCOMES: Mapping[str, Callable[[_Made], str]] = {
     CODE.label: _sent,
     ENVIRONMENT.label: _environment,
     PACKAGES.label: _packages,
     "logs": _logs,
-    "diagnosis": lambda _result, _key: "",
+    "diagnosis": lambda _made: "",
 }
