@@ -76,6 +76,8 @@ _RATE = (
         rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s{{0,24}}(?:[:=]\s{{0,24}})?{NUMBER}(k?)", re.I
     ),
 )
+# A name before a number which is no speed: `lr 1e-4 tokens/s 19000`.
+_NAME = re.compile(r"(?<![a-z])(?!(?:speed|throughput|rate|at)\b)[a-z_]{2,32}['\"]?\s{0,3}[:=]?\s{0,3}$", re.I)
 
 # A line that tells that a checkpoint or the model is saved. Each contains one of the words.
 _SAVED_WORDS = ("sav", "checkpoint")
@@ -105,7 +107,7 @@ def parse_metrics(line: str) -> Metrics | None:
     # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
     taken = {match.span(group) for match in (step, loss) if match for group in range(1, len(match.groups()) + 1)}
     rates = (match for pattern in _RATE if "tok" in low for match in pattern.finditer(line))
-    rate = next((match for match in rates if match.span(1) not in taken), None)
+    rate = next((match for match in rates if match.span(1) not in taken and not _of_another(match, line)), None)
     return Metrics(
         step=int(step.group(1)) if step else None,
         total=int(step.group(2)) if step and step.group(2) else None,
@@ -146,6 +148,12 @@ def _trained(line: str) -> re.Match[str] | None:
     label = line[: counted.start()].rpartition("\r")[2] if counted else ""
     other = counted is not None and (_OTHER_BAR.match(label) or _OTHER_UNIT.search(line, counted.end()))
     return None if other else counted
+
+
+def _of_another(match: re.Match[str], line: str) -> bool:
+    """Whether the number before a unit is the value of a name before it: the unit's own number follows."""
+    own = match.re is _RATE[0] and _RATE[1].search(line, match.end(1))
+    return bool(own and own.start() < match.end() and _NAME.search(line, max(0, match.start() - 48), match.start()))
 
 
 def _rate(match: re.Match[str] | None) -> float | None:
