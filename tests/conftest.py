@@ -10,7 +10,9 @@ import shutil
 import signal
 import sys
 import tempfile
+from collections.abc import Iterable, Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import settings
@@ -77,6 +79,25 @@ def pytest_pycollect_makemodule() -> None:
     sys.dont_write_bytecode = False
 
 
+class Turned(pytest.Dir):
+    """A folder of tests, of whose entries each worker reads another one first, and then those after it.
+
+    The workers of a run without a cache rewrite the asserts of all files at once. So each rewrites its share of them,
+    and reads what the others have made of theirs.
+    """
+
+    def collect(self) -> Iterable[pytest.Item | pytest.Collector]:
+        entries = list(super().collect())
+        worker: Mapping[str, Any] = getattr(self.config, "workerinput", {"workerid": "gw0", "workercount": 1})
+        number, workers = int(worker["workerid"].removeprefix("gw")), worker["workercount"]
+        first = number % workers * len(entries) // workers
+        return entries[first:] + entries[:first]
+
+
+def pytest_collect_directory(path: Path, parent: pytest.Collector) -> pytest.Collector | None:
+    return None if (path / "__init__.py").is_file() else Turned.from_parent(parent, path=path)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption(
         "--all", action="store_true", help="run the tests that are marked `more`, too, as `make test-all` does"
@@ -104,7 +125,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
     """Leave out what only `make test-all` runs, unless its file was asked for by name. Sort the rest by ORDER; within
-    one place the order stays as collected.
+    one place by path, and within a file as collected: all workers must have the same order.
     """
     named = {Path(argument.split("::")[0]).name for argument in config.args if ".py" in argument}
     if not config.getoption("--all"):
@@ -112,9 +133,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
         config.hook.pytest_deselected(items=left_out)
         items[:] = [item for item in items if item not in left_out]
 
-    def rank(item: pytest.Item) -> int:
-        path = item.path.relative_to(ROOT).as_posix()
-        return ORDER.index(max((prefix for prefix in ORDER if path.startswith(prefix)), key=len))
+    def rank(item: pytest.Item) -> tuple[int, tuple[str, ...]]:
+        path = item.path.relative_to(ROOT)
+        prefixes = [prefix for prefix in ORDER if path.as_posix().startswith(prefix)]
+        return ORDER.index(max(prefixes, key=len)), path.parts
 
     items.sort(key=rank)
 
