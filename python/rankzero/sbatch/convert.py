@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -132,6 +132,13 @@ def _given(spec: dict[str, Any], script: Script) -> None:
             spec.setdefault("env", {})[name] = value
 
 
+def _exported(text: str, job: Job, rows: Sequence[Row]) -> list[Row]:
+    """What is kept in the script of the variables that it exports, less those in `rows`."""
+    exports = {match[1]: number for number, line in enumerate(text.split("\n"), 1) for match in EXPORT.finditer(line)}
+    named = {row.what for row in rows}
+    return [Row(line, name) for name, line in {**exports, **job.exports}.items() if name not in named]
+
+
 def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     """The script as it is, as a job. Raises RankzeroError with every line for which a launch cannot take it."""
     from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
@@ -149,13 +156,8 @@ def _script_job(script: Script, path: str, folder: str, job: Job) -> Converted:
     wrong = "\n".join(f"  {_with_line(problem, script.text)}" for problem in _problems(spec, folder))
     if wrong:
         raise RankzeroError(f"--from {path}: a launch cannot run this script as it is:\n{wrong}")
-    exports = {
-        match[1]: number for number, line in enumerate(script.text.split("\n"), 1) for match in EXPORT.finditer(line)
-    }
     rows = [row if row.kept else Row(row.line, row.what) for row in job.rows if row.kept or row.what[:2] != "--"]
-    named = {row.what for row in rows}
-    rows += [Row(line, name) for name, line in {**exports, **job.exports}.items() if name not in named]
-    rows = [*_of_header(script.text), *rows]
+    rows = [*_of_header(script.text), *rows, *_exported(script.text, job, rows)]
     return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
 
 
@@ -182,6 +184,7 @@ def _script_in_array(script: Script, path: str, folder: str, job: Job) -> Conver
     if _problems(spec, folder) or any(value in _text(spec, path, []) for value in secrets):
         return None
     rows = [row if (row.line, row.what) in options or row.kept else Row(row.line, row.what) for row in job.rows]
+    rows += _exported(script.text, job, rows)
     return Converted(spec["name"], _text(spec, path, rows), _notes(path, job, job.kept), rows)
 
 

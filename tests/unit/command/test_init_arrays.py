@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from pathlib import Path
 from typing import Any
 
@@ -106,6 +107,7 @@ WHOLE = {
     "a loop": f"for part in 1 2; do python3 t.py $part {ID}; done",
     "its program reads the number itself": "python3 t.py",
     "a line of a file on the node": f"python3 t.py $(sed -n {ID}p /etc/list)",
+    "a variable without which its program is not there": "export PATH=/none\npython3 t.py",
 }
 
 
@@ -117,6 +119,7 @@ def test_a_script_without_steps_runs_whole_in_each_element(name: str, place: Pat
     assert spec["launcher"] == {"kind": "none"} and spec["env"] == {"TASK": "{task}", "X": "1"}
     assert spec["sweep"] == {"parameters": {"task": ["1", "4", "7"]}, "parallel": 2}
     assert spec["resources"] == {"nodes": 2, "cpus_per_rank": 2, "time": "10"} and spec["code"] == {"src": ".."}
+    assert {*re.findall(r"export (\w+)=", WHOLE[name])} <= {row.what for row in made.rows}
     # Nothing but the header has a key.
     assert all(row.kept or row.line in (2, 3, 4) for row in made.rows)
 

@@ -32,7 +32,9 @@ VALUE = "q7Rk2vZx9LmT"
 EXAMPLES = {
     info.meta["sbatch"].name: info.meta["example"] for info in fields_of(LaunchSpec) if info.meta["sbatch"] is not None
 }
-OPTIONS = sorted(name for name in SBATCH if name not in reader.SBATCH.switches and "container" not in name)
+OPTIONS = sorted(
+    name for name in SBATCH if name not in reader.SBATCH.switches and "container" not in name and name != "array"
+)
 NAMES = ("A", "NCCL_DEBUG", "OMP_NUM_THREADS", "PATH", "PYTHONPATH", "MASTER_PORT", "RUN_NAME", "DATA_ROOT")
 #: What a script may do next to its program.
 LINES = (
@@ -45,6 +47,7 @@ PROGRAMS = (
     "srun python t.py", "srun --label ./t.py --x 'a b'", "python t.py", "torchrun --nproc_per_node 2 t.py",
     "srun bash -c 'python t.py $SLURM_PROCID'", "srun -n2 python t.py | tee log", "exec srun python t.py $RUN_NAME",
     "for i in 1 2; do srun python t.py; done", "srun hostname; srun python t.py", "srun a & srun b & wait",
+    "srun python t.py --task $SLURM_ARRAY_TASK_ID", "python t.py run-$SLURM_ARRAY_TASK_ID --n $SLURM_ARRAY_TASK_COUNT",
 )  # fmt: skip
 SECRETS = (
     f"export HF_TOKEN={VALUE}",
@@ -100,11 +103,14 @@ def planned(made: Converted, folder: Path) -> None:
     exports=st.lists(st.sampled_from(NAMES), max_size=3, unique=True),
     lines=st.lists(st.sampled_from(LINES), max_size=3),
     program=st.sampled_from(PROGRAMS),
+    array=st.sampled_from(("", "0-2", "1,3%1")),
 )
 def test_what_is_written_is_planned_and_says_everything(
-    names: list[str], exports: list[str], lines: list[str], program: str
+    names: list[str], exports: list[str], lines: list[str], program: str, array: str
 ) -> None:
     header = "".join(f"#SBATCH --{name}={value_of(name)}\n" for name in names)
+    if array:
+        header, names = f"{header}#SBATCH --array={array}\n", [*names, "array"]
     body = "\n".join([*(f"export {name}=7" for name in exports), *lines, program])
     with tempfile.TemporaryDirectory() as place:
         folder, script = scripted(place, f"{header}{body}")
