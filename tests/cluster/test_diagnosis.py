@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import json
+import os
 import time
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.rank_looks import query_ranks
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import JOB, RESULT, Played, Site, node_folders, read_json
 from tests.cluster.watching import SECONDS, Bench, bench
@@ -126,6 +129,27 @@ def test_a_running_job_answers_the_check_list_and_says_who_is_behind(lab: LabClu
         (why,) = site.play(None, playbook=diagnose, run_dir=waits["run_dir"]).results(DIAGNOSIS)
         assert (why["diagnosis"]["family"], why["diagnosis"]["facts"]["reason"]["code"]) == ("pending", "JobHeldUser")
         assert "scontrol release" in why["diagnosis"]["remedy"]
+    finally:
+        site.close()
+
+
+def test_the_nodes_hear_through_their_collectors_what_they_are_asked(lab: LabCluster, tmp_path: Path) -> None:
+    """srun passes what the first node says to all of them; none of them looks at the run directory for it."""
+    site = Site(lab, tmp_path, "asked")
+    try:
+        spread = {"resources": {"nodes": 2, "time": "00:10:00"}, "logs": {"per": "node"}, "monitor": {"host": 1}}
+        sampled = 'until [ "$(cat "$RANKZERO_SPOOL"/*/samples/*.csv | wc -l)" -ge 3 ]; do sleep 0.2; done'
+        job = site.launch(site.job(f'{sampled}; touch "$RANKZERO_RUN_DIR/sampled-$RANK"; exec sleep 600', **spread))
+        run = site.run_dir(job)
+        lab.wait_until(lambda: len(list(run.glob("sampled-*"))) == 2, 120, "both nodes are sampled")
+        own = os.geteuid()
+        os.seteuid(site.user.uid)
+        try:
+            answers = query_ranks(RunDirectory(str(run)), 0, 2, patience=40)
+        finally:
+            os.seteuid(own)
+        assert {answer["node"] for answer in answers} == set(read_json(run / "started.json")["nodes"])
+        assert {row["rank"] for answer in answers for row in answer["processes"]} == {0, 1}
     finally:
         site.close()
 
