@@ -118,15 +118,18 @@ def _settings(env: Mapping[str, str]) -> Settings:
 OWN = _settings(os.environ)
 _seen: set[Settings] = set()
 _servers: dict[Settings, socket.socket] = {}
+#: Several threads may start playbooks. A server ends with its socket, so that none may be made twice.
+_lock = threading.Lock()
 
 
 def _server_with(settings: Settings) -> socket.socket | None:
     """A server with this environment; None where it is asked for the first time, or where there are too many."""
-    again = settings in _seen or settings == OWN
-    _seen.add(settings)
-    if again and settings not in _servers and len(_servers) < MOST_SERVERS:
-        _servers[settings] = _server(settings)
-    return _servers.get(settings)
+    with _lock:
+        again = settings in _seen or settings == OWN
+        _seen.add(settings)
+        if again and settings not in _servers and len(_servers) < MOST_SERVERS:
+            _servers[settings] = _server(settings)
+        return _servers.get(settings)
 
 
 def _server(settings: Settings) -> socket.socket:

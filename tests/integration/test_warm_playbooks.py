@@ -8,10 +8,13 @@ from __future__ import annotations
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -65,6 +68,25 @@ def test_each_environment_has_its_own_imports(tmp_path: Path) -> None:
     assert (first.wait(SECONDS), second.wait(SECONDS), plain[0]) == (0, 0, 0)
     assert isinstance(first, subprocess.Popen) and isinstance(second, warm_playbooks.WarmPlaybook)
     assert outputs[0] == outputs[1] and "\x1b[" in outputs[1] and "\x1b[" not in plain[1]
+
+
+def test_threads_that_start_at_once_share_a_server(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that the other thread forgets would end, and nobody would hear of the end of its playbooks."""
+    together, made = threading.Barrier(3), warm_playbooks._server
+
+    def slowly(settings: warm_playbooks.Settings) -> socket.socket:
+        time.sleep(0.5)
+        return made(settings)
+
+    def play(_number: int) -> int:
+        together.wait()
+        process = warm_playbooks.start(book(tmp_path, TASKS[:1]), tmp_path, os.environ)
+        return process.wait(SECONDS)
+
+    monkeypatch.setattr(warm_playbooks, "_servers", {})
+    monkeypatch.setattr(warm_playbooks, "_server", slowly)
+    with ThreadPoolExecutor(3) as pool:
+        assert list(pool.map(play, range(3))) == [0, 0, 0]
 
 
 def test_settings_of_the_folder_count(tmp_path: Path) -> None:

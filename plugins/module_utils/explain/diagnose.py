@@ -182,6 +182,9 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     facts: dict[str, object] = {"samples": [usage.as_dict() for usage in nodes.values()]}
     if request.write and not request.check_mode:
         culprit = _held_up(run, launch.attempt, started, steady=stall is None) if stall or silence else None
+        # While the nodes were asked, a step may have come.
+        newest = checklist.all_facts(_rank_logs(scanned), begun, run.shown().at).values()
+        facts["step"] = max((rank.progress.step for rank in newest if rank.progress), default=None)
         if culprit is not None or stall is not None:
             # Of a log whose steps have no time, ranks that are at work show no stall.
             stall = stall or (silence if culprit is not None and culprit.kind != standstill.WORK else None)
@@ -189,8 +192,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
         else:
             slow = slowdown.find_slowdown(checklist.ends_by_rank(_rank_logs(scanned), opener=run.shown().at))
             slow = slow or (slowdown.Slowdown(request.paces[0], request.paces[1]) if len(request.paces) == 2 else None)
-            count, odd = len(started.get("nodes") or []), monitor.odd_nodes(nodes)
-            facts.update(_slowness(run, launch.attempt, slow, count, odd))
+            facts.update(_slowness(run, launch.attempt, slow, monitor.odd_nodes(nodes)))
     roles = roles_of(started)
     diagnosis_report = DiagnosisReport(diagnosis, answers, launch, facts, running=True, stall=stall, roles=roles)
     return _result(diagnosis_report, scanned, changed=False, story=run.file("logs"))
@@ -207,23 +209,28 @@ def _held_up(run: RunDirectory, attempt: int, started: Mapping[str, Any], *, ste
 
     A program that prints nothing may be at work.
     """
-    nodes, dumps = len(started.get("nodes") or []), rank_stacks.dumps(run, attempt)
-    looks = [rank_looks.query_ranks(run, attempt, nodes) for _look in range(2 if steady else 1)]
+    dumps = rank_stacks.dumps(run, attempt)
+    looks = [rank_looks.query_ranks(run, attempt) for _look in range(2 if steady else 1)]
     if steady and not standstill.same(*map(standstill.states_of, looks)):
         return None
     culprit = _culprit(looks[-1], started, dumps)
+    if culprit is not None and culprit.at_work:
+        # Where nothing of it moves it is no evaluation, whatever its functions are called.
+        again = rank_looks.query_ranks(run, attempt, seconds=stragglers.STILL_SECONDS)
+        if stragglers.frozen(rank_looks.looks_of(again), [rank.rank for rank in culprit.ranks]):
+            culprit = dataclasses.replace(culprit, frozen=True)
     # At the start, one rank comes first, and the others may compute for long.
     return None if steady and culprit is not None and culprit.kind == "alone" else culprit
 
 
 def _slowness(
-    run: RunDirectory, attempt: int, slow: slowdown.Slowdown | None, nodes: int, odd: Mapping[str, str]
+    run: RunDirectory, attempt: int, slow: slowdown.Slowdown | None, odd: Mapping[str, str]
 ) -> dict[str, object]:
     """Where the steps take longer than before, or those of a rank longer than the others': who keeps them waiting."""
     if slow is None:
         return {}
-    looks = [] if slow.ranks else [rank_looks.query_ranks(run, attempt, nodes) for _look in range(stragglers.LOOKS)]
-    late = stragglers.straggler(looks, odd, slow.ranks)
+    answers = [] if slow.ranks else rank_looks.query_ranks(run, attempt, seconds=stragglers.SECONDS)
+    late = stragglers.straggler(rank_looks.looks_of(answers), odd, slow.ranks)
     why = late.message if late else "no rank or node stands out"
     return {"slow": {"message": f"{slow.sentence}; {why}", "straggler": late.as_dict() if late else None}}
 

@@ -11,7 +11,8 @@ import os
 import re
 import secrets
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
@@ -29,26 +30,41 @@ _CODE = re.compile(r"(?:/[^/\s\"\\]{1,255}){1,40}/code/[0-9a-f]{16,64}/|/tmp/ran
 def query_ranks(
     run: RunDirectory,
     attempt: int,
-    nodes: int,
     sleep: Callable[[float], None] = time.sleep,
     patience: float = PATIENCE,
+    seconds: int = 0,
 ) -> list[JsonObject]:
-    """What each of `nodes` nodes answers; fewer where some do not answer in time. Nothing of another user's launch."""
+    """What each node of a launch answers; fewer where some do not answer in time. Nothing of another user's launch.
+
+    `seconds`: for how long they look again and again before they answer (looks_of).
+    """
     folder = os.path.join("stacks", str(attempt))
     if run.foreign:
         return []
-    number = secrets.token_hex(8)
+    number = secrets.token_hex(8) + (f" {seconds}" if seconds else "")
     try:
         state_files.write(run.file(os.path.join(folder, "request")), number)
     except OSError:
         return []
-    answers = _answers(run, folder, number)
-    for _poll in range(int(patience / POLL_SECONDS)):
+    nodes, answers = len((run.started() or {}).get("nodes") or []), _answers(run, folder, number)
+    for _poll in range(int((patience + seconds) / POLL_SECONDS)):
         if len(answers) >= max(1, nodes):
             break
         sleep(POLL_SECONDS)
         answers = _answers(run, folder, number)
     return answers
+
+
+def looks_of(answers: Sequence[JsonObject]) -> list[list[JsonObject]]:
+    """The looks of all nodes one after the other, each as if it were an answer."""
+    rows = []
+    for answer in answers:
+        earlier = answer.get("earlier")
+        rows.append(
+            [{**answer, **look} for look in (earlier if isinstance(earlier, list) else []) if isinstance(look, dict)]
+        )
+        rows[-1].append(answer)
+    return [[look for look in looks if look is not None] for looks in zip_longest(*rows)]
 
 
 def recorded(run: RunDirectory, attempt: int) -> list[JsonObject]:
@@ -73,7 +89,7 @@ def before_the_end(run: RunDirectory, now: float, sleep: Callable[[float], None]
     written = max((run.changed(f"logs/{attempt}/{name}") for name in logs), default=now)
     if now - written < SILENT or not run.names(f"monitor/{attempt}"):
         return False
-    return bool(query_ranks(run, attempt, len(started.get("nodes") or []), sleep, SHORT))
+    return bool(query_ranks(run, attempt, sleep, SHORT))
 
 
 def _paths(run: RunDirectory) -> Callable[[str], str]:

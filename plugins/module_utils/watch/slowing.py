@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values impo
 
 # Steps are slow from so many times their usual time on, uneven ones from more, in looks of so many seconds, and in so
 # many of them.
-SLOWER, UNEVEN_SLOWER, SLOW_SECONDS, LOOKS = 1.4, 2.0, 90.0, 4
+SLOWER, UNEVEN_SLOWER, SLOW_SECONDS, LOOKS = 1.25, 2.0, 60.0, 4
 # The usual time is known from so many steps on. Of the looks before, so many are kept, evenly over the run.
 STEPS, KEPT = 5, 64
 # A look is uneven if the log had been silent before it for so many times the time between two of its lines, as it is by

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import SLOWER, Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import SILENT_SECONDS
 
@@ -22,11 +22,13 @@ def _part(of: object, name: str) -> Mapping[str, Any]:
     return part if isinstance(part, Mapping) else {}
 
 
-def at_work(diagnosis: object, seconds: float) -> bool:
-    """Whether the ranks of a job that is silent for so long evaluate or save, as far as a look can tell. A long time of
-    it is said all the same.
+def at_work(diagnosis: object, seconds: float, seen: Metrics | None = None) -> bool:
+    """Whether a job that was silent for so long has made a step after the newest that the wait has seen, or its ranks
+    evaluate or save, as far as a look can tell. A long time of that is said all the same.
     """
-    return seconds < SILENT_SECONDS and bool(_part(_part(diagnosis, "facts"), "standstill").get("at_work"))
+    facts, step = _part(diagnosis, "facts"), seen.step if seen else None
+    newest, working = facts.get("step"), bool(_part(facts, "standstill").get("at_work"))
+    return (step is not None and isinstance(newest, int) and newest > step) or (seconds < SILENT_SECONDS and working)
 
 
 def why(event: Event, diagnosis: object) -> str:

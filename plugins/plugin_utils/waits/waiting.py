@@ -283,7 +283,7 @@ class Wait(abc.ABC):
         except failing:
             result = {}
         diagnosis = result.get("diagnosis")
-        if event.kind != "slow" and at_work(diagnosis, watch.pace.silence(time.monotonic())):
+        if event.kind != "slow" and at_work(diagnosis, watch.pace.silence(time.monotonic()), watch.metrics):
             watch.pace.work(time.monotonic())
             watch.stands = ""
             return False

@@ -4,11 +4,12 @@
 """What every rank of this node does: the state of its processes and their Python stacks. Used by rank/sampler.py.
 
 Whoever wants to know writes a new id into RUN_DIR/stacks/ATTEMPT/request; each node then replaces its <node>.json
-there. A node also does so shortly before the time limit, and when the log that a wait follows has not grown for a
-while. Where the node has a collector, the first node alone looks at these files on shared storage, and says what it saw
-to the collectors (collect_steps.py). Only processes of this launch that have the file in memory of hook and handle its
-signal get the signal: to any other process it would be the end. Command lines are not written: they may contain
-secrets. Standard library only; any Python 3 that a node or an image may have.
+there. `ID SECONDS` has it look again and again for so long: one look does not show what a rank does most of the time. A
+node also looks shortly before the time limit, and when the log that a wait follows has not grown for a while. Where the
+node has a collector, the first node alone looks at these files on shared storage, and says what it saw to the
+collectors (collect_steps.py). Only processes of this launch that have the file in memory of hook and handle its signal
+get the signal: to any other process it would be the end. Command lines are not written: they may contain secrets.
+Standard library only; any Python 3 that a node or an image may have.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import random
 import shutil
 import time
 
@@ -37,6 +39,9 @@ PROCESSES, STACK_BYTES = 8, 48 * 1024
 # Seconds between two looks at the request, until a process has written its stacks, and before the time limit.
 EVERY, ANSWER_SECONDS, BEFORE_LIMIT = 2, 3.0, 25
 PY_SPY_SECONDS = 10
+# The longest time for which a node looks again and again, the most looks, and what is kept of the stacks of each, in
+# bytes: the main thread's come last.
+MOST_SECONDS, LOOKS, EARLIER_BYTES = 60, 40, 6 * 1024
 # Seconds without a new line in the job's log until a node looks by itself; after that, each time they have doubled.
 QUIET = 60
 
@@ -104,15 +109,14 @@ class Request:
         due = self.limit is not None and now >= self.limit
         if word == self.last and not due:
             return False
-        self.last, asked = word, word.partition(" ")[2]
+        asked = word.partition(" ")[2]
+        seconds = asked.partition(" ")[2] if asked != self.last.partition(" ")[2] else ""
+        self.last = word
         self.limit = None if due else self.limit
-        waiting = traces.connections()
-        began, before = time.monotonic(), swapped_in()
-        processes = sample_processes(self.mine)
-        pages = (swapped_in() - before) / max(0.1, time.monotonic() - began)
+        earlier = earlier_looks(self.mine, min(int(seconds), MOST_SECONDS)) if seconds.isdigit() else []
         document = {
-            "request": asked, "time": now, "node": self.node, "limit": due, "processes": processes,
-            "swapped_in": round(pages, 1), "network": traces.stuck(waiting), "addresses": traces.own_addresses(),
+            "request": asked, "time": self.clock(), "node": self.node, "limit": due,
+            "addresses": traces.own_addresses(), **look(self.mine), "earlier": earlier,
         }  # fmt: skip
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, self.node + ".json")
@@ -120,6 +124,30 @@ class Request:
             json.dump(document, stream)
         os.replace(path + ".new", path)
         return True
+
+
+def look(mine: set[str], *, traced: bool = True) -> dict[str, Any]:
+    """What the processes of a launch on this node do now, and what its swap and its network do meanwhile."""
+    waiting = traces.connections()
+    began, before = time.monotonic(), swapped_in()
+    processes = sample_processes(mine, traced=traced)
+    pages = (swapped_in() - before) / max(0.1, time.monotonic() - began)
+    return {"processes": processes, "swapped_in": round(pages, 1), "network": traces.stuck(waiting)}
+
+
+def earlier_looks(mine: set[str], seconds: int) -> list[dict[str, Any]]:
+    """Looks for so many seconds, until no process is left. The pauses are uneven: even ones could always meet the same
+    part of a step. The flight recorder is not asked: on a busy node it takes seconds.
+    """
+    looks, until = [], time.monotonic() + seconds
+    while len(looks) < LOOKS and time.monotonic() < until:
+        looks.append(look(mine, traced=False))
+        for row in looks[-1]["processes"]:
+            row["stack"] = row["stack"][-EARLIER_BYTES:]
+        if not looks[-1]["processes"]:
+            break
+        time.sleep(random.random() * 2 * seconds / LOOKS)
+    return looks
 
 
 def swapped_in() -> int:
@@ -142,6 +170,12 @@ def text_of(number: int | str, name: str, most: int = 65536) -> str:
             return stream.read(most).decode("utf-8", "replace")
     except OSError:
         return ""
+
+
+def switches(number: int) -> int:
+    """How often the main thread of a process has been taken off its CPU. One that stands still never is."""
+    lines = [line for line in text_of(number, "status").splitlines() if "voluntary_ctxt_switches:" in line]
+    return sum(int(line.split()[1]) for line in lines)
 
 
 def status(number: int) -> tuple[str, int, int] | None:
@@ -230,10 +264,11 @@ def py_spy(number: int) -> str:
     return text[place + 1 :] if dump.returncode == 0 and place >= 0 else ""
 
 
-def sample_processes(mine: set[str]) -> list[dict[str, Any]]:
+def sample_processes(mine: set[str], *, traced: bool = True) -> list[dict[str, Any]]:
     """All processes of a launch on this node, as JSON: rank, state, what it waits for in the kernel, CPU time, stacks.
 
-    `cpu`: the part of one CPU that the process used while it was looked at.
+    `cpu`: the part of one CPU that the process used while it was looked at; `switches`: before it was and after.
+    `traced`: whether torch's flight recorder is asked as well.
     """
     rank_of, chosen = ranks(mine), []
     counted: dict[int, int] = {}
@@ -243,10 +278,10 @@ def sample_processes(mine: set[str]) -> list[dict[str, Any]]:
         if state is not None and counted.setdefault(rank_of[number], 0) < PROCESSES:
             counted[rank_of[number]] += 1
             chosen.append((number, state))
-    began = time.monotonic()
+    began, unseen = time.monotonic(), {number: switches(number) for number, _state in chosen}
     # A stopped process would write its stacks once it goes on, when nobody reads them.
     asked = {number: request_stacks(number) for number, state in chosen if state[0] not in "TtZX"}
-    dumps = {number: traces.request_dump(number) for number, state in chosen if state[0] not in "TtZX"}
+    dumps = {number: traces.request_dump(number) for number in (asked if traced else ())}
     texts = {number: read(file, began + ANSWER_SECONDS) for number, file in asked.items() if file is not None}
     until = began + traces.ANSWER_SECONDS
     recorded = {number: traces.read(file, until) for number, file in dumps.items() if file is not None}
@@ -263,6 +298,7 @@ def sample_processes(mine: set[str]) -> list[dict[str, Any]]:
                 "rank": rank_of[number], "pid": number, "parent": now[1], "state": now[0],
                 "waits_in": "" if waits == "0" else waits, "cpu": round((now[2] - before[2]) / ticks, 2),
                 "swap_kb": swapped(number), "stack": stack, "trace": recorded.get(number, {}),
+                "switches": [unseen[number], switches(number)],
             }
         )  # fmt: skip
     return rows

@@ -12,8 +12,9 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import cause, scan
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.event import Event, FileEvents
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.model import LIMIT
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 
 RECORDED = Path(__file__).resolve().parent / "hangs"
 
@@ -39,6 +40,21 @@ def test_the_rank_at_fault_is_named(case: str, kind: str, ranks: list[int], word
     assert (verdict.kind, [rank.rank for rank in verdict.ranks]) == (kind, ranks)
     assert all(word in verdict.message for word in words), verdict.message
     assert ("exclude" in verdict.remedy) is (kind == "behind")
+
+
+@pytest.mark.parametrize("apart", range(8))
+def test_the_rank_whose_steps_take_half_as_long_again_is_named_with_what_makes_them_so(apart: int) -> None:
+    """Of two nodes, which look at their ranks at moments of their own."""
+    document = json.loads((RECORDED / "slow.json").read_text(encoding="utf-8"))
+    looks = rank_looks.looks_of([document])
+    shifted = looks[apart:] + looks[:apart]
+    halves = [
+        [{**one, "processes": one["processes"][:2]}, {**two, "node": "node02", "processes": two["processes"][2:]}]
+        for (one,), (two,) in zip(looks, shifted)
+    ]
+    named = stragglers.straggler(halves, {})
+    assert named is not None and [rank.rank for rank in named.ranks] == [2]
+    assert "rank 2 on node02 " in named.message and ", in read_batch)" in named.message
 
 
 def test_connections_that_torch_tried_in_vain_are_why_somebody_cancelled() -> None:

@@ -19,7 +19,7 @@ def look(*late: int, ranks: int = 4, text: str = DATA) -> list[dict[str, object]
 
 
 def test_the_rank_that_most_looks_show_outside_of_the_collective_is_late() -> None:
-    found = stragglers.straggler([look(3), look(0), look(3), look(3)], {"node02": "load 96 (usual 4)"})
+    found = stragglers.straggler([look(3), look(0), look(3), look(3)] * 4, {"node02": "load 96 (usual 4)"})
     assert found is not None and [one.rank for one in found.ranks] == [3]
     assert found.message == (
         "rank 3 on node02 waits (/code/data.py:42, in __next__), on a node with load 96 (usual 4): "
@@ -32,9 +32,9 @@ def test_the_rank_that_most_looks_show_outside_of_the_collective_is_late() -> No
     "looks",
     [
         [look(3)],
-        [look(3), look(0), look(1), look(2)],
-        [look(0, 1, 2, 3, text=WORK)] * 4,
-        [look()] * 4,
+        [look(3), look(0), look(1), look(2)] * 4,
+        [look(0, 1, 2, 3, text=WORK)] * 16,
+        [look()] * 16,
         [],
     ],
     ids=["one look", "in turn", "all work", "all wait", "nobody answers"],

@@ -89,7 +89,7 @@ def test_a_silent_program_is_held_up_only_where_nothing_moves(
     rows = {"node01": [(0, WAITS), (1, WAITS)], "node02": [(2, READS)]}
     numbers = iter((811, 812 if moves else 811))
 
-    def ask(_run: RunDirectory, _attempt: int, _nodes: int) -> object:
+    def ask(_run: RunDirectory, _attempt: int) -> object:
         entry = {"process_group": ["0", "x"], "collective_seq_id": next(numbers), "profiling_name": "gloo:all_reduce"}
         return [
             {"node": node, "processes": [
@@ -109,7 +109,7 @@ def test_ranks_that_all_evaluate_are_at_work_also_where_steps_have_no_time(
 ) -> None:
     rows = [{"rank": rank, "state": "R", "cpu": 1.0, "stack": READS} for rank in range(2)]
     looks = [{"node": "node01", "processes": rows}]
-    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt, _nodes: looks)
+    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt, **_seconds: looks)
     run = RunDirectory(str(Run.below(tmp_path).started(ranks=2).path))
     verdict = diagnose._held_up(run, 0, run.started() or {}, steady=True)
     assert verdict is not None and verdict.at_work and not verdict.ranks
@@ -125,7 +125,7 @@ def test_a_server_that_waits_for_requests_holds_nobody_up(
         {"node": node, "processes": [{"rank": rank, "state": "S", "cpu": 0.0, "stack": text} for rank, text in stacks]}
         for node, stacks in rows.items()
     ]
-    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt, _nodes: looks)
+    monkeypatch.setattr(diagnose.rank_looks, "query_ranks", lambda _run, _attempt: looks)
     made = Run.below(tmp_path)
     made.started(roles={"trainer": 2, "server": 1}) if with_roles else made.started(ranks=3)
     run = RunDirectory(str(made.path))
@@ -143,24 +143,24 @@ def test_a_slow_job_says_who_keeps_the_others_waiting(tmp_path: Path, monkeypatc
     ]
     asked: list[int] = []
 
-    def ask(_run: RunDirectory, _attempt: int, nodes: int) -> object:
-        asked.append(nodes)
-        return looks
+    def ask(_run: RunDirectory, _attempt: int, *, seconds: int) -> object:
+        asked.append(seconds)
+        return [{**look, "earlier": [look] * 20} for look in looks]
 
     monkeypatch.setattr(diagnose.rank_looks, "query_ranks", ask)
     run, log = RunDirectory(str(tmp_path)), tmp_path / "rank-0.log"
     log.write_text(early + late)
     odd, logs = {"node02": "memory 99 % full"}, {0: str(log)}
-    facts = diagnose._slowness(run, 0, slowdown.find_slowdown(checklist.ends_by_rank(logs)), 2, odd)
+    facts = diagnose._slowness(run, 0, slowdown.find_slowdown(checklist.ends_by_rank(logs)), odd)
     slow = cast(Any, facts["slow"])
     assert slow["message"] == (
         "steps take 0.9 s, 9.0 times as long as before (0.1 s); "
         "rank 2 on node02 waits (/code/data.py:42, in __next__), on a node with memory 99 % full: "
         "the others wait in collectives while it works"
     )
-    assert [row["rank"] for row in slow["straggler"]["ranks"]] == [2] and len(asked) == stragglers.LOOKS
+    assert [row["rank"] for row in slow["straggler"]["ranks"]] == [2] and asked == [stragglers.SECONDS]
     log.write_text(early)
     usual = slowdown.find_slowdown(checklist.ends_by_rank(logs))
-    assert diagnose._slowness(run, 0, usual, 2, {}) == {} and len(asked) == stragglers.LOOKS
+    assert diagnose._slowness(run, 0, usual, {}) == {} and len(asked) == 1
     lines = screen(DiagnosisReport(Diagnosis(HEALTHY), launch=LAUNCH, facts=facts, running=True), "s")
     assert lines[1].startswith("slow      steps take 0.9 s")

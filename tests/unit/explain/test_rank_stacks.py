@@ -20,9 +20,8 @@ from tests.writers import Run
 
 
 def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
-    run = tmp_path / "runs" / "job" / ("a" * 16) / "1"
-    run.mkdir(parents=True)
-    folder = run / "stacks" / "0"
+    made = Run.below(tmp_path)
+    folder = made.path / "stacks" / "0"
     now = [0.0]
 
     def sleep(seconds: float) -> None:
@@ -31,13 +30,14 @@ def test_only_answers_to_this_request_count(tmp_path: Path) -> None:
         for node, number in (("node01", request), ("node02", "an older one")):
             (folder / f"{node}.json").write_text(json.dumps({"request": number, "node": node, "processes": []}))
 
-    def ask(nodes: int) -> list[object]:
-        answers = rank_looks.query_ranks(RunDirectory(str(run)), 0, nodes, sleep)
+    def ask(nodes: list[str]) -> list[object]:
+        made.started(nodes=nodes, ranks=len(nodes))
+        answers = rank_looks.query_ranks(RunDirectory(str(made.path)), 0, sleep)
         return [answer["node"] for answer in answers]
 
-    assert ask(1) == ["node01"]
+    assert ask(["node01"]) == ["node01"]
     assert now[0] < rank_looks.PATIENCE
-    assert ask(2) == ["node01"]
+    assert ask(["node01", "node02"]) == ["node01"]
     assert now[0] >= rank_looks.PATIENCE
 
 

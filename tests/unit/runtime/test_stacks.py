@@ -18,6 +18,10 @@ from typing import Any
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+
 RUNTIME = Path(__file__).resolve().parents[3] / "plugins" / "runtime"
 HOOK = RUNTIME / "hook"
 LOOK = "import json, sys; sys.path.insert(0, sys.argv[1]); from rank import stacks; print(json.dumps(%s))"
@@ -170,3 +174,27 @@ def test_what_is_swapped_is_read_as_the_kernel_writes_it(tmp_path: Path) -> None
     text = "Name:\\tfit\\nVmSwap:\\t  204800 kB\\n"
     call = f"(setattr(stacks, 'text_of', lambda *_: '{text}'), stacks.swapped(1))[1]"
     assert answer(tmp_path, call) == 204800
+
+
+@pytest.mark.parametrize(
+    ("text", "still"),
+    [("import threading; threading.Lock().acquire(); time.sleep(600)", True), ("while True: time.sleep(0.01)", False)],
+    ids=["it sleeps", "it polls"],
+)
+def test_several_looks_tell_who_does_nothing_at_all(tmp_path: Path, text: str, still: bool) -> None:
+    folder = tmp_path / "stacks" / "0"
+    folder.mkdir(parents=True)
+    (folder / "request").write_text("old")
+    with ranks(tmp_path, [text]):
+        served = (
+            "[(request := stacks.Request(__import__('os').environ)).serve(), "
+            f"open('{folder}/request', 'w').write('1 8'), request.serve()]"
+        )
+        assert answer(tmp_path, served)[-1] is True
+    (document,) = rank_looks.recorded(RunDirectory(str(tmp_path)), 0)
+    looks = rank_looks.looks_of([document])
+    assert len(looks) == len(document["earlier"]) + 1 >= stragglers.STILL_LOOKS
+    states = [state for look in looks for state in standstill.states_of(look)]
+    assert {state.frames[-1].name for state in states} == {"<module>"}
+    assert stragglers.frozen(looks, [0]) is stragglers.frozen(looks, []) is still
+    assert not stragglers.frozen(looks, [1]) and not stragglers.frozen(looks[:2], [0])

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import Metrics
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import looks
 
@@ -34,4 +35,7 @@ def test_ranks_that_evaluate_or_save_do_not_stand_still_until_that_takes_long() 
     assert not looks.at_work({"facts": {"standstill": {**culprit, "at_work": False}}}, 75.0)
     assert not looks.at_work({"facts": {"standstill": None}}, 75.0), "nothing is known of the ranks"
     assert not looks.at_work(None, 75.0)
+    gone_on: dict[str, object] = {"facts": {"standstill": None, "step": 41}}
+    assert looks.at_work(gone_on, 75.0, Metrics(40)), "a step came while the ranks were looked at"
+    assert not looks.at_work(gone_on, 75.0, Metrics(41)) and not looks.at_work(gone_on, 75.0)
     assert looks.why(Event("quiet", ""), {"facts": {"standstill": culprit}, "stall": None}) == ""

@@ -154,16 +154,19 @@ class Verdict:
     """`kind`: behind, gone, mismatch, alone, same, work, or slow (stragglers.py).
 
     `ranks`: those that hold the others up; empty if all wait in the same place, or if none waits for another (work).
+    `frozen`: several looks have shown that they do nothing at all.
     """
 
     kind: str
     ranks: tuple[RankState, ...]
     message: str
+    frozen: bool = False
 
     @property
     def at_work(self) -> bool:
         """Whether this may be an evaluation or a checkpoint: no rank waits for another, or for one that does so."""
-        return self.kind == WORK or (self.kind == "behind" and all(rank.evaluates for rank in self.ranks))
+        working = self.kind == WORK or (self.kind == "behind" and all(rank.evaluates for rank in self.ranks))
+        return working and not self.frozen
 
     @property
     def remedy(self) -> str:

@@ -6,6 +6,7 @@
 import datetime
 import os
 import sys
+import time
 import traceback
 
 import torch
@@ -54,6 +55,19 @@ def late():
     step()
 
 
+def read_batch(seconds):
+    time.sleep(seconds)
+
+
+def slow():
+    """The steps of one rank take 1.5 times as long as those of the others."""
+    while True:
+        time.sleep(0.4)
+        if RANK == 2:
+            read_batch(0.2)
+        step()
+
+
 def connect():
     """A rank that tries to reach a first rank that is not there, again and again."""
     for attempt in range(4):
@@ -74,7 +88,7 @@ def main():
         step()
     with open(os.path.join(os.path.dirname(__file__), f"begun-{RANK}"), "w", encoding="ascii"):
         pass
-    {"alone": alone, "ended": ended, "subgroup": subgroup, "late": late}[sys.argv[1]]()
+    {"alone": alone, "ended": ended, "subgroup": subgroup, "late": late, "slow": slow}[sys.argv[1]]()
 
 
 main()
