@@ -87,7 +87,7 @@ def _continues(source: Beneath, path: str, size: int, held: Holding, redactor: R
     """Whether the file on the cluster still begins with the bytes that were fetched from it."""
     if not 0 <= held.length <= held.offset <= size:
         return False
-    with source.stream(path) as stream:
+    with source.at(os.path.join(source.path, path)) as stream:
         return _digest(stream, held.offset, held.length, redactor) == held.digest
 
 
@@ -171,7 +171,7 @@ def write_archive(source: Beneath, parts: Sequence[Part], target: str, redactor:
         for part in parts:
             entry = tarfile.TarInfo(part.path)
             entry.size = part.bytes
-            with source.stream(part.origin) as stream:
+            with source.at(os.path.join(source.path, part.origin)) as stream:
                 reader = _Exactly(stream, part.start, part.bytes, redactor)
                 archive.addfile(entry, reader)
                 written.append(replace(part, bytes=part.bytes - reader.missing))

@@ -17,7 +17,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath, is_listed
-from ansible_collections.rankzero.slurm.plugins.module_utils.logs import outputs
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import archive, outputs
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.outputs import listing
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_files import MOST_FILES, metric_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.prune.inventory import newest, size
@@ -77,6 +77,20 @@ def test_the_job_s_own_looks_hold_one_name_at_a_time(work: Path) -> None:
 
 def test_of_many_files_of_metrics_the_first_are_read(work: Path) -> None:
     assert metric_files(Beneath(str(work)))[0] == [f"deep/metrics-{number:08d}.jsonl" for number in range(MOST_FILES)]
+
+
+def test_pull_looks_into_a_folder_once_and_not_for_each_of_its_files(
+    work: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """20,000 files were 20,000 lists of 20,000 names."""
+    source, looks, scandir = Beneath(str(work)), [], os.scandir
+    files = [(f"deep/metrics-{number:08d}.jsonl", 0) for number in range(0, MANY // 2, 50)]
+    monkeypatch.setattr(os, "scandir", lambda *given: looks.append(given) or scandir(*given))
+    parts, _more = archive.plan(source, files, {})
+    written = archive.write_archive(source, parts, str(tmp_path / "logs.tar.gz"))
+    assert [part.path for part in written] == [path for path, _size in files]
+    assert all(outputs.digest(source, path, 0) for path, _size in files) and outputs.digest(source, "gone", 0) is None
+    assert len(looks) < 10
 
 
 def test_pull_names_a_limit(work: Path, monkeypatch: pytest.MonkeyPatch) -> None:
