@@ -112,7 +112,7 @@ def test_every_job_of_every_example_has_its_script() -> None:
     assert {path.stem for path in HERE.glob("*.sbatch")} == set(SCRIPTS)
     jobs = {(path.parts[-3], path.stem) for path in EXAMPLES.glob("*/jobs/*.yml")}
     # Those that any cluster can run have tests of their own.
-    elsewhere = ("evaluation", "first_run", "gitops", "grpo", "ray", "sweep")
+    elsewhere = ("database", "evaluation", "first_run", "gitops", "grpo", "ray", "sweep")
     assert {job for job in jobs if job[0] not in elsewhere} == {(example, job) for example, job, _ in SCRIPTS.values()}
 
 

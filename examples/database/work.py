@@ -1,0 +1,58 @@
+"""Counts the words of texts, with many workers that take the next text from a database until none is left."""
+
+import argparse
+import json
+import os
+import time
+from pathlib import Path
+from typing import Any
+
+import redis
+
+# The database may start again meanwhile.
+PATIENCE_SECONDS = 60
+
+
+def ask(database: redis.Redis, *words: object) -> Any:
+    """What the database answers to a command, asked again while it is not there."""
+    until = time.monotonic() + PATIENCE_SECONDS
+    while True:
+        try:
+            return database.execute_command(*words)
+        except redis.exceptions.ConnectionError:
+            if time.monotonic() > until:
+                raise
+            time.sleep(0.5)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--texts", type=Path, required=True)
+    parser.add_argument("--database", required=True, help="host:port")
+    given = parser.parse_args()
+    host, _colon, port = given.database.rpartition(":")
+    password = Path("database/password").read_text(encoding="ascii")
+    database = redis.Redis(host, int(port), password=password, decode_responses=True, socket_timeout=5)
+    texts, rank = given.texts.read_text(encoding="utf-8").splitlines(), os.environ["RANK"]
+    # Counted anew by each attempt of the job: what one took and did not finish is taken again.
+    following = f"next-{os.environ['RANKZERO_ATTEMPT']}"
+    while (number := ask(database, "INCR", following) - 1) < len(texts):
+        if not ask(database, "HEXISTS", "words", number):
+            time.sleep(0.05)  # as if it were work
+            ask(database, "HSET", "words", number, len(texts[number].split()))
+            ask(database, "HINCRBY", "counted", rank, 1)
+    if rank != "0":
+        return
+    until = time.monotonic() + PATIENCE_SECONDS
+    while ask(database, "HLEN", "words") < len(texts) and time.monotonic() < until:
+        time.sleep(0.1)
+    words, workers = ask(database, "HVALS", "words"), ask(database, "HLEN", "counted")
+    result = {"missing": len(texts) - len(words), "words": sum(map(int, words)), "workers": workers}
+    print(result, flush=True)
+    with open("result.json.tmp", "w", encoding="utf-8") as stream:
+        json.dump(result, stream)
+    os.replace("result.json.tmp", "result.json")
+
+
+if __name__ == "__main__":
+    main()
