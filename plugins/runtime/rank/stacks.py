@@ -116,7 +116,7 @@ class Request:
         earlier = earlier_looks(self.mine, min(int(seconds), MOST_SECONDS)) if seconds.isdigit() else []
         document = {
             "request": asked, "time": self.clock(), "node": self.node, "limit": due,
-            "addresses": traces.own_addresses(), **look(self.mine), "earlier": earlier,
+            "addresses": traces.own_addresses(), **sample_node(self.mine), "earlier": earlier,
         }  # fmt: skip
         os.makedirs(self.folder, exist_ok=True)
         path = os.path.join(self.folder, self.node + ".json")
@@ -126,7 +126,7 @@ class Request:
         return True
 
 
-def look(mine: set[str], *, traced: bool = True) -> dict[str, Any]:
+def sample_node(mine: set[str], *, traced: bool = True) -> dict[str, Any]:
     """What the processes of a launch on this node do now, and what its swap and its network do meanwhile."""
     waiting = traces.connections()
     began, before = time.monotonic(), swapped_in()
@@ -141,7 +141,7 @@ def earlier_looks(mine: set[str], seconds: int) -> list[dict[str, Any]]:
     """
     looks, until = [], time.monotonic() + seconds
     while len(looks) < LOOKS and time.monotonic() < until:
-        looks.append(look(mine, traced=False))
+        looks.append(sample_node(mine, traced=False))
         for row in looks[-1]["processes"]:
             row["stack"] = row["stack"][-EARLIER_BYTES:]
         if not looks[-1]["processes"]:
