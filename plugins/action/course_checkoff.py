@@ -43,7 +43,7 @@ class ActionModule(Presented):
             files = _write(sheet, os.path.abspath(chosen.dest), chosen.pick)
             lines.append(f"tables: {', '.join(map(os.path.relpath, files.values()))}")
         for line in lines:
-            self.say(line)
+            self.show_line(line)
         return {**result, "files": files}
 
 

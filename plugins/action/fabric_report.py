@@ -55,13 +55,13 @@ class ActionModule(Presented):
     def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
         report, chosen = record_of(_Report, result), record_of(_Options, options)
         for line in report.table:
-            self.say(line, "yellow" if line.startswith("! ") else None)
+            self.show_line(line, "yellow" if line.startswith("! ") else None)
         if chosen.dest:
             dest = os.path.abspath(chosen.dest)
             done = write_file(dest, report.group_vars, overwrite=chosen.overwrite, pretend=self._task.check_mode)
             result.update(done.result())
             would = "would be written" if self._task.check_mode else "written"
-            self.say(f"{os.path.relpath(dest)}: {would if done.changed else 'is as it was'}")
+            self.show_line(f"{os.path.relpath(dest)}: {would if done.changed else 'is as it was'}")
             if not is_read(dest, self.play.inventories):
                 display.warning(
                     f"{os.path.relpath(dest)}: Ansible does not read this file: its group_vars is not beside an "

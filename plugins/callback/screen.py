@@ -45,7 +45,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session
 
 # Seconds between two looks of Ansible's main process at its workers, and while one waits for a job: that takes minutes
 # to days, and a thousand looks a second are most of what it costs.
-INTERVAL, PATIENT_INTERVAL = C.DEFAULT_INTERNAL_POLL_INTERVAL, 0.02
+INTERVAL = C.DEFAULT_INTERNAL_POLL_INTERVAL
+PATIENT_INTERVAL = 0.02
 
 
 class CallbackModule(Default):  # type: ignore[misc]  # ansible-core ships no types

@@ -135,7 +135,7 @@ class Presented(Action):
     def presented(self, options: Parameters, result: ModuleResult) -> ModuleResult:
         """Show or write the module's result. Returns the task's. Raises RankzeroError."""
 
-    def say(self, text: str, color: str | None = None) -> None:
+    def show_line(self, text: str, color: str | None = None) -> None:
         """Show a line."""
         display.display(f"{self.host}: {text}", color=color)
 

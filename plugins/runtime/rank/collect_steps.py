@@ -43,7 +43,7 @@ class Collectors:
     last: str = ""
     next: float = field(default_factory=time.monotonic)
 
-    def tell(self, job: Job) -> None:
+    def pass_requests_on(self, job: Job) -> None:
         """Say to all nodes what they are asked, where that has changed. srun gives each task all that it is given."""
         if not processes.due(self.next) or self.held not in job.held:
             return
@@ -74,7 +74,7 @@ def begin(job: Job) -> Collectors | None:
     except OSError:
         return None
     os.set_blocking(made.held.pipe, False)
-    job.looks.append(made.tell)
+    job.looks.append(made.pass_requests_on)
     until = processes.after(READY_SECONDS)
     while processes.runs(made.held.process) and not processes.due(until):
         # The ranks' step acts on it.
@@ -99,7 +99,7 @@ def _said(made: Collectors, word: bytes) -> list[bytes]:
 def finish(job: Job, made: Collectors | None) -> None:
     """Once the ranks have ended: the nodes bring the rest. One that has died says nothing, and is not waited for."""
     if made is not None:
-        job.looks.remove(made.tell)
+        job.looks.remove(made.pass_requests_on)
     if made is None or made.held not in job.held:
         return
     os.close(made.held.pipe)

@@ -149,15 +149,17 @@ class Shared:
 
 
 class Collector:
-    """`spool`: the folder on this node's disk. `logs`: that of the attempt on shared storage. `per`: as in logs.per.
-    `nodes`: so many share the storage.
-    """
+    """`spool`: the folder on this node's disk. `logs`: that of the attempt on shared storage. `per`: as in logs.per."""
 
-    def __init__(self, spool: str, logs: str, per: str | None, node: str, ranks: int, nodes: int = 0) -> None:
+    def __init__(self, spool: str, logs: str, per: str | None, node: str, ranks: int) -> None:
         self.spool, self.logs, self.per, self.node, self.ranks = spool, logs, per, node, ranks
-        self.every, self.due = nodes / WRITES, 0.0
+        self.every = self.due = 0.0
         self.known: dict[int, RankLog] = {}
         self.files: dict[int, str] = {}
+
+    def share_storage(self, nodes: int) -> None:
+        """So many nodes write to it."""
+        self.every = nodes / WRITES
 
     def print(self, text: str) -> None:
         data = text.encode("utf-8", "surrogateescape")
@@ -277,7 +279,8 @@ def main() -> int:
         ranks, nodes = int(get("RANKZERO_RANKS_PER_NODE") or 1), get("RANKZERO_NODELIST", "").count(",") + 1
         logs = log_folder(os.environ["RANKZERO_LOGS"], nodes, int(get("SLURM_NODEID") or 0))
         os.makedirs(logs, exist_ok=True)
-        collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks, nodes)
+        collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks)
+        collector.share_storage(nodes)
         collector.print(f"[ready {node}]\n")
         while not end.reached(EVERY):
             with contextlib.suppress(OSError):

@@ -139,7 +139,8 @@ def earlier_looks(mine: set[str], seconds: int) -> list[dict[str, Any]]:
     """Looks for so many seconds, until no process is left. The pauses are uneven: even ones could always meet the same
     part of a step. The flight recorder is not asked: on a busy node it takes seconds.
     """
-    looks, until = [], time.monotonic() + seconds
+    looks: list[dict[str, Any]] = []
+    until = time.monotonic() + seconds
     while len(looks) < LOOKS and time.monotonic() < until:
         looks.append(sample_node(mine, traced=False))
         for row in looks[-1]["processes"]:

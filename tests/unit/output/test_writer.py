@@ -33,7 +33,7 @@ LAUNCH = f"runs/gpt/{KEY}/1"
 RUN_DIR = f"/state/runs/gpt/{KEY}/1"
 EVIL = b"[core]\n\tfsmonitor = false\n"
 SWEEP = result([row(0)])
-CHECKOFF = {"course": "ml", "accounting": True, "counts": {}, "csv": "id\n", "students": []}
+CHECKOFF = course_checkoff._Sheet("ml", {}, {}, [], "id\n")
 
 
 def git(project: Path, *words: str) -> None:
