@@ -108,8 +108,8 @@ def test_a_node_looks_when_the_log_has_not_grown(tmp_path: Path) -> None:
     (logs / ".live").write_text("step 1\n")
     times = [0.0, 1.0, 59.0, 61.5, 100.0, 130.0, 131.0]
     call = (
-        f"(lambda now: (lambda request: [request.quiet(now.pop(0)) for _time in range({len(times) - 1})])"
-        f"(stacks.Request(__import__('os').environ, clock=lambda: now.pop(0))))({times})"
+        f"(lambda now: (lambda asked: [asked.quiet(now.pop(0)) for _time in range({len(times) - 1})])"
+        f"(stacks.Asked(__import__('os').environ, clock=lambda: now.pop(0))))({times})"
     )
     assert answer(tmp_path, call) == [False, False, True, False, True, False]
     assert json.loads(json.dumps(answer(tmp_path / "gone", call))) == [False] * 6
