@@ -14,12 +14,14 @@ PATIENCE_SECONDS = 60
 
 
 def ask(database: redis.Redis, *words: object) -> Any:
-    """What the database answers to a command, asked again while it is not there."""
+    """What the database answers to a command, asked again while it is not there. It may have carried out one whose
+    answer is lost, so none may do harm when it comes twice.
+    """
     until = time.monotonic() + PATIENCE_SECONDS
     while True:
         try:
             return database.execute_command(*words)
-        except redis.exceptions.ConnectionError:
+        except (redis.exceptions.ConnectionError, redis.exceptions.TimeoutError):
             if time.monotonic() > until:
                 raise
             time.sleep(0.5)
@@ -34,13 +36,14 @@ def main() -> None:
     password = Path("database/password").read_text(encoding="ascii")
     database = redis.Redis(host, int(port), password=password, decode_responses=True, socket_timeout=5)
     texts, rank = given.texts.read_text(encoding="utf-8").splitlines(), os.environ["RANK"]
-    # Counted anew by each attempt of the job: what one took and did not finish is taken again.
-    following = f"next-{os.environ['RANKZERO_ATTEMPT']}"
-    while (number := ask(database, "INCR", following) - 1) < len(texts):
-        if not ask(database, "HEXISTS", "words", number):
+    # Taken anew in each attempt of the job: what one took and did not finish is taken again.
+    taken = f"taken-{os.environ['RANKZERO_ATTEMPT']}"
+    for number, text in enumerate(texts):
+        ask(database, "HSETNX", taken, number, rank)
+        if ask(database, "HGET", taken, number) == rank and not ask(database, "HEXISTS", "words", number):
             time.sleep(0.05)  # as if it were work
-            ask(database, "HSET", "words", number, len(texts[number].split()))
-            ask(database, "HINCRBY", "counted", rank, 1)
+            ask(database, "HSET", "words", number, len(text.split()))
+            ask(database, "HSET", "counted", rank, 1)
     if rank != "0":
         return
     until = time.monotonic() + PATIENCE_SECONDS
