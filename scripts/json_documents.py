@@ -192,6 +192,7 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
     },
     "plan": {
         "submission": maybe("string", "planned, adopted or unchanged; null where no cluster was asked."),
+        "planned": maybe("string", "The launch in one word, for run --planned; null where no cluster was asked."),
         "plan": listed("string", "The plan in lines."),
         "explain": listed("string", "What explains it, in lines: code, what is taken from where, each variable."),
         "missing": listed(MISSING, "What must be built first; null where no cluster was asked.", null=True),

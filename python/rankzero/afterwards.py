@@ -25,6 +25,9 @@ OF_AN_ERROR = {
 }
 #: Options of a trial run, which the command that does it lacks.
 TRIAL = ("--check", "--explain", "--json")
+#: Options of `run` that `plan` lacks. The one with a value comes first.
+PLANNED = "--planned"
+OF_A_RUN = (PLANNED, "--wait", "-d", "--detach", "--rerun")
 #: The verbs that act only without --check, and those whose rows are launches to go on with.
 TRIED = ("run", "sweep", "reconcile", "pull", "sync", "notify")
 GOES_ON = ("run", "attach", "why", "ls", "sweep")
@@ -48,8 +51,10 @@ def commands(
         return [f"rankzero spec {key}" for key in _keys(str(document["error"]))] or ["rankzero spec"]
     if code in OF_AN_ERROR:
         return [again if line == SAME else line.format(verb=verb).replace("  ", " ") for line in OF_AN_ERROR[code]]
+    if code == "plan_again":
+        return [shlex.join(["rankzero", *_without(_other(words, "run", "plan"), OF_A_RUN)])]
     if verb == "plan" and not code:
-        return [shlex.join(["rankzero", *_without(["run" if word == "plan" else word for word in words])])]
+        return [shlex.join(["rankzero", *_without(_other(words, "plan", "run"))])]
     if "--check" in words and verb in TRIED and not code:
         return [shlex.join(["rankzero", *_without(words)])]
     if verb == "init" and not code:
@@ -73,10 +78,18 @@ def _of_a_launch(row: Mapping[str, Any], code: str | None, where: Sequence[str])
     return [shlex.join(["rankzero", verb, launch, *where]) for verb in verbs]
 
 
-def _without(words: Sequence[str]) -> list[str]:
-    """A command line without the options of a trial; what follows -- is the program's."""
+def _other(words: Sequence[str], verb: str, other: str) -> list[str]:
+    """A command line with another verb."""
+    at = list(words).index(verb)
+    return [*words[:at], other, *words[at + 1 :]]
+
+
+def _without(words: Sequence[str], more: Sequence[str] = ()) -> list[str]:
+    """A command line without the options of a trial, and more; what follows -- is the program's."""
     cut = list(words).index("--") if "--" in words else len(words)
-    return [*(word for word in words[:cut] if word not in TRIAL), *words[cut:]]
+    gone = {number for number, word in enumerate(words[:cut]) if word in (*TRIAL, *more)}
+    gone |= {number + 1 for number in gone if words[number] == PLANNED}
+    return [word for number, word in enumerate(words) if number not in gone]
 
 
 def _keys(error: str) -> list[str]:

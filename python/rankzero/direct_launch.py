@@ -75,7 +75,8 @@ class _Launch(OneLaunch):
         given = self._given.variables
         relaunch = "always" if given.get("rerun") else "on_failure"
         cluster, overrides = self._there.login.cluster, given.get("launch_overrides", {})
-        return self.launch(Given(given.get("job", ""), cluster, overrides, relaunch, explain=given.get("explain")))
+        options = {"explain": given.get("explain"), "planned": given.get("launch_planned")}
+        return self.launch(Given(given.get("job", ""), cluster, overrides, relaunch, **options))
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec | None) -> ModuleResult:
         if spec is None:

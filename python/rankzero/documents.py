@@ -22,7 +22,7 @@ STATUS = (
     *("standing", "slurm_state", "active", "completed", "success", "exit_code", "reason", "message", "nodes"),
     *("attempt", "attempts", "started_at", "finished_at", "wall_time"),
 )
-PLAN = ("submission", "plan", "explain", "missing", "script", "world_size")
+PLAN = ("submission", "planned", "plan", "explain", "missing", "script", "world_size")
 MEASURED = ("nodes", "ranks", "wall_time", "scalars", "seconds", "speed_up", "efficiency")
 SHELL = ("allocate", "shell", "commands", "folder", "allocation", "nodes", "notes")
 ELEMENT = ("number", "parameters", "submission", "why")

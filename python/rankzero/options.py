@@ -122,6 +122,8 @@ def _launching(parser: Parser) -> None:
 
 def _run(parser: Parser) -> None:
     _launching(parser)
+    text = "only the launch that plan --json has named so, in its `planned`; for anything else: plan again"
+    parser.add_argument("--planned", metavar="WORD", help=text)
     _explain(parser)
 
 

@@ -142,7 +142,8 @@ def _flag(name: str, value: bool) -> dict[str, bool]:
 
 def _run(given: Namespace) -> tuple[str, dict[str, Any]]:
     flags = {**_flag("rerun", given.rerun), **_flag("explain", given.explain)}
-    return "train", {**_job(given), **_wait(given), **flags}
+    planned = {"launch_planned": given.planned} if given.planned else {}
+    return "train", {**_job(given), **_wait(given), **flags, **planned}
 
 
 def _sweep(given: Namespace) -> tuple[str, dict[str, Any]]:

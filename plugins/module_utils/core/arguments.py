@@ -189,6 +189,7 @@ LAUNCH_ARGUMENTS: Options = {
 JOB: Options = {
     **LAUNCH_ARGUMENTS,
     "explain": {"type": "bool", "default": False},
+    "planned": {"type": "str", "default": ""},
     **REQUEST,
     "x_runtime": {"type": "dict"},
     "x_code": {"type": "str"},

@@ -69,6 +69,12 @@ class SlurmMissing(SlurmError):
     CODE = "slurm_missing"
 
 
+class PlanAgain(RankzeroError):
+    """The launch is another one than that which was planned. Nothing was submitted."""
+
+    CODE = "plan_again"
+
+
 class NoLaunch(RankzeroError):
     """No recorded launch is the one that was asked for."""
 

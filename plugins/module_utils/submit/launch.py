@@ -105,11 +105,12 @@ class LaunchSubmission:
                     self.slurm.call("scancel", status.job_id)
                 self.policy.close(status.run)
                 status = replace(status, standing=FAILED, message=SUPERSEDED)
-            if status and not status.wants_new(self.request.relaunch):
-                return self._kept(status)
             # A lost submission keeps its generation, because the name and the claim of its job depend on it.
             again = status is not None and status.standing == UNSUBMITTED
             generation = newest.generation + (0 if again else 1) if newest else 1
+            later = 0 < self.request.last < generation
+            if status and (later or not status.wants_new(self.request.relaunch)):
+                return self._kept(status)
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Check before building: a job that will be refused should not wait for its environment, and a refused first
             # launch should leave nothing behind, not even the job runtime.

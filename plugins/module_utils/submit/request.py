@@ -91,6 +91,8 @@ class Request:
     waits_for: Sequence[str] = ()
     # A predecessor was submitted again, so a pending job of this launch waits for a launch that is over.
     supersedes: bool = False
+    # The last generation that may be submitted, as a plan has named it; 0: any.
+    last: int = 0
 
     @classmethod
     def of(cls, given: JsonObject) -> Request:
@@ -137,7 +139,7 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "stores": Stores,
 }
 # Fields that few launches have.
-_IF_ANY = ("secrets_file", "waits_for", "supersedes")
+_IF_ANY = ("secrets_file", "waits_for", "supersedes", "last")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:

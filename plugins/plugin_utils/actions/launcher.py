@@ -73,6 +73,7 @@ class Given:
     relaunch: str = "on_failure"
     state: str | None = None
     explain: object = None
+    planned: str | None = None
     open: object = None
     role: str | None = None
     logs_dest: str | None = None

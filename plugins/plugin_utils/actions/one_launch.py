@@ -21,6 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Given, Launcher
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import NOT_CODE, Prepared
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import planned_generation, word_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Proof
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Source, borrowed, head, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
@@ -37,6 +38,8 @@ class OneLaunch(Launcher):
         job = self.job_of(given)
         prepared = self.prepared(job, given.relaunch)
         state = given.state or "present"
+        if given.planned:
+            prepared = prepared.changed(last=planned_generation(prepared.request, given.planned))
         asked = _asked(given.explain)
         result = self.launched(job, prepared, {"job": given.job, "state": state}, self._task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
@@ -46,6 +49,8 @@ class OneLaunch(Launcher):
         artifact = prepared.plan.spec.artifact
         proof = Proof(artifact.path, artifact.require) if artifact else None
         completed.update(variables=prepared.variables, proof=proof and vars(proof))
+        if launch.generation and state == "present":
+            completed.update(planned=word_of(prepared.request, launch.generation))
         if launch.standing in ACTIVE and state == "present":
             completed.update(commands=self.commands(str(launch.run_dir)))
         if (asked or self.check_mode) and state == "present":

@@ -1,14 +1,22 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""From a plan to the request for the module on the cluster (submit/request.py)."""
+"""From a plan to the request for the module on the cluster (submit/request.py), and its word.
+
+The word of a planned launch is KEY/GENERATION/NODE-MINUTES. Who has it can ask for this launch and for no other: what
+is not part of the key, such as the time limit, may not make it dearer, and a call that comes late submits no further
+generation.
+"""
 
 from __future__ import annotations
 
+import math
 import os
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import PlanAgain, RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.parallelism import group_nodes
@@ -23,6 +31,39 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.mount
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import memory_mib, time_minutes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request, Stores
+
+#: In the place of the node-minutes of a launch without a time limit.
+ANY = "any"
+_WORD = re.compile(rf"([0-9a-f]{{16}})/([1-9][0-9]{{0,8}})/({ANY}|0|[1-9][0-9]{{0,11}})")
+
+
+def node_minutes(request: Request) -> int | None:
+    """The node-minutes that a launch may use at most, with all its attempts; None without a time limit."""
+    ask = request.limits
+    return None if ask.time_minutes is None else math.ceil(ask.nodes * ask.time_minutes * ask.attempts)
+
+
+def word_of(request: Request, generation: int) -> str:
+    """The word of one generation of a launch."""
+    most = node_minutes(request)
+    return f"{short_key(request.key)}/{generation}/{ANY if most is None else most}"
+
+
+def planned_generation(request: Request, word: str) -> int:
+    """The generation that was planned, which is the last to be submitted. Raises PlanAgain for another launch."""
+    told = _WORD.fullmatch(word)
+    if told is None:
+        raise RankzeroError(f"planned: {word!r} is not what a plan returns: KEY/GENERATION/NODE-MINUTES")
+    key, generation, most = told.groups()
+    now, asks = short_key(request.key), node_minutes(request)
+    if key != now:
+        raise PlanAgain(
+            f"planned: {key} was planned, and the launch is {now} now: the job or its code has changed. Plan again."
+        )
+    if most != ANY and (asks is None or asks > int(most)):
+        more = "has no time limit" if asks is None else f"may use {asks}"
+        raise PlanAgain(f"planned: {most} node-minutes were planned, and the launch {more} now. Plan again.")
+    return int(generation)
 
 
 def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, str], relaunch: str) -> Request:

@@ -15,6 +15,7 @@ LAUNCH: Mapping[str, str] = {
     "launch_overrides": "dict",
     "launch_relaunch": "str",
     "launch_explain": "bool",
+    "launch_planned": "str",
     "launch_wait": "bool",
     "launch_wait_timeout": "int",
     "launch_logs_dest": "path",

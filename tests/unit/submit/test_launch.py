@@ -111,6 +111,24 @@ def test_policy_decides_about_a_launch_that_has_ended(bench: Bench, relaunch: st
         assert "# 2\n" in result["diff"][0]["after"]
 
 
+def test_no_later_generation_than_the_planned_one_is_submitted(bench: Bench) -> None:
+    """A call that comes late, or again, finds the launch as it has ended."""
+    assert bench.launch(last=1)["submission"] == "submitted"
+    bench.ends(False)
+    bench.leaves("FAILED")
+    for relaunch in ("on_failure", "always"):
+        late = bench.launch(last=1, relaunch=relaunch)
+        assert (late["submission"], late["generation"], late["standing"]) == ("unchanged", 1, "failed")
+    assert bench.launch(last=2)["generation"] == 2
+    assert bench.launch(last=1)["job_id"] == "102" and bench.cluster.commands.count("sbatch") == 2
+
+
+def test_a_planned_submission_that_was_lost_is_made_up_for(bench: Bench) -> None:
+    bench.intent("elsewhere:1")
+    assert bench.launch(last=1)["submission"] == "submitted"
+    assert bench.events().count("submitted") == 1
+
+
 def test_a_job_that_left_no_verdict_has_failed_in_slurms_words(bench: Bench) -> None:
     bench.launch()
     bench.leaves("NODE_FAIL")
