@@ -66,3 +66,19 @@ def test_a_layer_above_goes_before_the_script() -> None:
 def test_a_line_that_looks_for_the_job_by_its_name_is_named(line: str, named: bool) -> None:
     warned = [text for text in summary(planned("-N 1", line)) if text.startswith("warning: ")]
     assert [("line 3" in text, "$SLURM_JOB_ID" in text) for text in warned] == [(True, True)] * named
+
+
+@pytest.mark.parametrize(
+    ("line", "named"),
+    [
+        ("script=$(scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}')", True),
+        ("cd $(dirname $(scontrol show job $SLURM_JOBID | grep -oP '(?<=Command=)[^ ]+'))", True),
+        *((f"squeue -h -j $SLURM_JOB_ID {option}", True) for option in ("-o %o", "-ho '%i %.20o'", "--format=%o")),
+        *((f"squeue -h -j $SLURM_JOB_ID {option}", False) for option in ("-o %i", "-o '%.10i %j'", "--format=%N")),
+        ("scontrol show job $SLURM_JOB_ID  # Command=", False),
+        ("MyCommand=train", False),
+    ],
+)
+def test_a_line_that_asks_slurm_where_its_script_lies_is_named(line: str, named: bool) -> None:
+    warned = [text for text in summary(planned("-N 1", line)) if text.startswith("warning: ")]
+    assert [("line 3" in text, "$SLURM_SUBMIT_DIR" in text) for text in warned] == [(True, True)] * named

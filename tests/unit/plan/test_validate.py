@@ -178,6 +178,31 @@ def test_rule(data: dict[str, Any], message: str | None) -> None:
     assert problems(**data) == ([message] if message else [])
 
 
+@pytest.mark.parametrize(
+    ("data", "path", "words"),
+    [
+        ({"launcher": {"kind": "torchrun"}}, "launcher.kind", "its own programs"),
+        ({"launcher": {"gpus": "node"}}, "launcher.gpus", "its own programs"),
+        ({"launcher": {"rendezvous": "c10d"}}, "launcher.rendezvous", "its own programs"),
+        ({"launcher": {"port": 29500}}, "launcher.port", "its own port"),
+        ({"launcher": {"srun": {"mpi": "pmix"}}}, "launcher.srun", "srun lines"),
+        ({"launcher": {"inside_job": "77"}}, "launcher.inside_job", "by hand"),
+        ({"resources": {"spares": 1}}, "resources.spares", "all nodes"),
+        ({"sweep": {"parameters": {"lr": ["1", "2"]}}}, "sweep", "program_args"),
+        ({"resources": {"sbatch": {"ntasks": "8"}}, "preflight": {"enabled": True}}, "preflight.enabled", "nodes"),
+        ({"code": {"in_place": "/home/me", "dirty": "refuse"}}, "code.in_place", "code.dirty"),
+        ({"artifact": {"path": "r.json"}, "resources": {"sbatch": {"chdir": "/w"}}}, "artifact", "/w"),
+        ({"artifact": {"path": "r.json"}, "resources": {"sbatch": {"chdir": "w"}}}, "", ""),
+    ],
+)
+def test_what_a_batch_script_does_itself_is_refused_with_what_to_do(
+    data: dict[str, Any], path: str, words: str
+) -> None:
+    said = problems(**{"command": "absent", "script": "#!/bin/sh\ntrue\n", "preflight": {"enabled": False}, **data})
+    about = [line for line in said if line.startswith(f"{path}: ")]
+    assert any(words in line for line in about) if path else said == [], said
+
+
 @pytest.mark.parametrize("path", ["/abs/result.json", "..", "../result.json", "a/../../b", ".", "a/.."])
 def test_an_artifact_outside_of_the_run_directory(path: str) -> None:
     (problem,) = problems(artifact={"path": path})

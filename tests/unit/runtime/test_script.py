@@ -53,6 +53,22 @@ def test_what_ranks_are_told_is_its_own_to_set(site: Site) -> None:
     assert printed(job) == "29600 7\n"
 
 
+def test_what_a_site_or_a_fabric_offers_is_there_and_what_it_exports_itself_counts(site: Site) -> None:
+    job = script(
+        site,
+        'export NCCL_IB_DISABLE=0; echo "$NCCL_IB_DISABLE $OF_SETUP $NCCL_SOCKET_IFNAME"',
+        "bash -c 'echo $NCCL_IB_DISABLE $OF_SETUP'",
+        fabric="ethernet",
+        env={"NCCL_SOCKET_IFNAME": "ib0"},
+        setup={"commands": ["export OF_SETUP=site"]},
+    )
+    assert job.finish() == 0, job.log()
+    assert printed(job) == "0 site ib0\n0 site\n"
+    offered = script(site, 'echo "$NCCL_IB_DISABLE"', fabric="ethernet")
+    assert offered.finish() == 0, offered.log()
+    assert printed(offered) == "1\n"
+
+
 def test_it_works_in_the_folder_itself_where_it_is_asked_to(site: Site, tmp_path: Path) -> None:
     place = tmp_path / "gpt"
     place.mkdir()

@@ -37,9 +37,18 @@ _OF_RANKS = {
 }
 # A longer line is no command that people wrote.
 _LINE = 2000
-# A line that asks Slurm for jobs by their name; sacct's -n is something else.
-_BY_NAME = re.compile(
-    r"^[^#]*\b(?:(?:squeue|scancel)\b[^#|;&]*\s(?:--(?:job)?name\b|-[A-Za-z]*n\b)|sacct\b[^#|;&]*\s--name\b)"
+# A line that asks Slurm for what is another one in a launch -> what it asks for. sacct's -n is no name.
+_ASKED = (
+    (
+        re.compile(
+            r"^[^#]*\b(?:(?:squeue|scancel)\b[^#|;&]*\s(?:--(?:job)?name\b|-[A-Za-z]*n\b)|sacct\b[^#|;&]*\s--name\b)"
+        ),
+        "asks Slurm for jobs by name, and that of this one is {name}.KEY.GENERATION; use $SLURM_JOB_ID",
+    ),
+    (
+        re.compile(r"^[^#]*(?:\bCommand=|\bsqueue\b[^#|;&]*%\.?\d*o\b)"),
+        "asks Slurm where the script lies, and Slurm knows the launch's own; use $SLURM_SUBMIT_DIR and a path below it",
+    ),
 )
 
 
@@ -93,12 +102,12 @@ class Script(Aspect):
 
 
 def warnings(spec: LaunchSpec) -> list[str]:
-    """Return a warning for each line of a script that looks for its job by a name which Slurm does not know."""
+    """Return a warning for each line of a script that looks for its job, or for itself, as Slurm does not know it."""
     return [
-        f"script: line {number} asks Slurm for jobs by name, and that of this one is {spec.name}.KEY.GENERATION; use "
-        "$SLURM_JOB_ID"
+        f"script: line {number} {what.format(name=spec.name)}"
         for number, line in enumerate((spec.script or "").split("\n"), 1)
-        if _BY_NAME.search(line[:_LINE])
+        for asks, what in _ASKED
+        if asks.search(line[:_LINE])
     ]
 
 
