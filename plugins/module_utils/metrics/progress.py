@@ -10,10 +10,11 @@ the search for stalls and the report use these two files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
+    DECIMALS,
     LINE_CHARACTERS,
     NUMBER,
     OUTSIDE,
@@ -76,6 +77,9 @@ _RATE = (
         rf"tok(?:en)?s?(?:/s|/sec|[_ ]?per[_ ]?sec(?:ond)?)['\"]?\s{{0,24}}(?:[:=]\s{{0,24}})?{NUMBER}(k?)", re.I
     ),
 )
+# The unit at the end of the first, and how many characters before it belong to the number.
+_UNIT = re.compile(r"tok(?:en)?s?/s(?:ec)?\b", re.I)
+_BEFORE_UNIT = 3 * DECIMALS + 16
 # A name before a number which is no speed: `lr 1e-4 tokens/s 19000`.
 _NAME = re.compile(r"(?<![a-z])(?!(?:speed|throughput|rate|at)\b)[a-z_]{2,32}['\"]?\s{0,3}[:=]?\s{0,3}$", re.I)
 
@@ -101,12 +105,12 @@ def parse_metrics(line: str) -> Metrics | None:
     if "loss" not in low and "step" not in low and "iter" not in low and "/" not in low:
         return None
     step = _trained(line)
-    loss = _LOSS.search(line)
+    loss = _loss(line, low)
     if step is None and loss is None:
         return None
     # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
     taken = {match.span(group) for match in (step, loss) if match for group in range(1, len(match.groups()) + 1)}
-    rates = (match for pattern in _RATE if "tok" in low for match in pattern.finditer(line))
+    rates = _rates(line) if "tok" in low else ()
     rate = next((match for match in rates if match.span(1) not in taken and not _of_another(match, line)), None)
     return Metrics(
         step=int(step.group(1)) if step else None,
@@ -150,10 +154,32 @@ def _trained(line: str) -> re.Match[str] | None:
     return None if other else counted
 
 
+def _loss(line: str, low: str) -> re.Match[str] | None:
+    """The loss that a line gives. `low`: the line in lower case."""
+    at = low.find("loss")
+    # No match begins before the word with the first one. Beyond ASCII, the same place may have another number in `low`.
+    word = low.rfind(" ", 0, at) + 1 if line.isascii() else 0
+    return _LOSS.search(line, word) if at >= 0 else None
+
+
+def _rates(line: str) -> Iterator[re.Match[str]]:
+    """The numbers of a line with a unit of tokens a second: those before the unit, then those after it."""
+    for unit in _UNIT.finditer(line):
+        # Its number, and a k, are among the two words before it. To try each number of a line takes ten times as long.
+        first = max(0, unit.start() - _BEFORE_UNIT)
+        words = line[first : unit.start()].rsplit(None, 2)
+        first += len(words[0]) if len(words) > 2 else 0
+        yield from (match for match in _RATE[0].finditer(line, first, unit.end()) if match.end() == unit.end())
+    yield from _RATE[1].finditer(line)
+
+
 def _of_another(match: re.Match[str], line: str) -> bool:
     """Whether the number before a unit is the value of a name before it: the unit's own number follows."""
-    own = match.re is _RATE[0] and _RATE[1].search(line, match.end(1))
-    return bool(own and own.start() < match.end() and _NAME.search(line, max(0, match.start() - 48), match.start()))
+    if match.re is not _RATE[0]:
+        return False
+    unit = _UNIT.search(line, match.end(1), match.end())
+    own = unit and _RATE[1].match(line, unit.start())
+    return bool(own and _NAME.search(line, max(0, match.start() - 48), match.start()))
 
 
 def _rate(match: re.Match[str] | None) -> float | None:

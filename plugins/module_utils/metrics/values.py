@@ -39,18 +39,22 @@ MOST_VALUES = 48
 _TIME = re.compile(r"(\d{4}-\d\d-\d\d)[ T](\d\d:\d\d:\d\d)(?:[.,](\d{1,6}))?")
 # The time of a step in its own line: Megatron's "elapsed time per iteration (ms): 512.3", "(12.3 ms)", "1.2s/it".
 _AMOUNT = rf"([\d.]{{1,{DECIMALS}}})(?![\d.])"
+# Each form: texts of which a line with it has one, in lower case, the pattern, and how many seconds its unit has.
 _STEP_TIMES = (
     (
+        ("(ms)",),
         re.compile(rf"(?:per iteration|step[ _]time|iter(?:ation)?[ _]time)\D{{0,12}}?\(ms\)\D{{0,4}}{_AMOUNT}", re.I),
         0.001,
     ),
-    (re.compile(rf"(?<![\w.]){_AMOUNT} ?ms\b"), 0.001),
-    (re.compile(rf"(?<![\w.]){_AMOUNT} ?s/(?:it|step|iter)"), 1.0),
+    (("ms",), re.compile(rf"(?<![\w.]){_AMOUNT} ?ms\b"), 0.001),
+    (("s/it", "s/step"), re.compile(rf"(?<![\w.]){_AMOUNT} ?s/(?:it|step|iter)"), 1.0),
     (
+        ("time",),
         re.compile(rf"(?:step|iter(?:ation)?)[_ ]time(?: \(s\))?[\"']?\s{{0,24}}[:=]\s{{0,24}}{_AMOUNT}(?:s\b)?", re.I),
         1.0,
     ),
 )
+_PER_SECOND = ("it/s", "step/s", "steps/s", "iter/s")
 _STEPS_PER_SECOND = re.compile(rf"(?<![\w.]){_AMOUNT} ?(?:it|steps?|iter)/s")
 
 
@@ -97,11 +101,12 @@ def time_in(line: str) -> float | None:
 def seconds_in(line: str) -> float | None:
     """The seconds of a step that a line gives; None if it gives none."""
     line = line[:LINE_CHARACTERS]
-    for pattern, unit in _STEP_TIMES:
-        match = pattern.search(line)
+    low = line.lower()
+    for texts, pattern, unit in _STEP_TIMES:
+        match = pattern.search(line) if any(text in low for text in texts) else None
         if match:
             return _scaled(match[1], unit)
-    match = _STEPS_PER_SECOND.search(line)
+    match = _STEPS_PER_SECOND.search(line) if any(text in low for text in _PER_SECOND) else None
     rate = _scaled(match[1], 1.0) if match else None
     return 1 / rate if rate else None
 

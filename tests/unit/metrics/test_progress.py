@@ -31,6 +31,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
         ("step 5 loss 2.5 throughput: 812 tokens/s 45.2 TFLOP/s", Metrics(5, None, 2.5, 812.0)),
         ("step 5 loss 2.5 | 812 tokens/s 45.2 TFLOP/s", Metrics(5, None, 2.5, 812.0)),
         ("loss 2.5, step 7, 812 tokens/s", Metrics(7, None, 2.5, 812.0)),
+        # The number is a part of the word before the unit, and another unit stands before it.
+        ("step 5 loss 2 tokens/s/gpu1.5e3 tokens/s", Metrics(5, None, 2.0, 1500.0)),
+        ("step 5 loss 2.5 1.5 k tokens/s", Metrics(5, None, 2.5, 1500.0)),
+        ("loss scale: 1.0 | İ lm loss: 2.5 step 5", Metrics(5, None, 2.5, None)),
         ("step 5 tokens_per_second=88", Metrics(5, None, None, 88.0)),
         (" 12%|█▏        | 12/100 [00:03<00:21,  4.1it/s, loss=1.5]", Metrics(12, 100, 1.5)),
         ("val/loss: 0.25", Metrics(None, None, 0.25)),
