@@ -140,8 +140,9 @@ def ask_cluster(login: str, shared: Sequence[str] | None) -> Cluster:
     try:
         answer = host.called("cluster_info", {} if shared is None else {"folders": list(shared)}, CLUSTER_SPEC)
     except NotPlain as reason:
-        code, where = errors.UNREACHABLE, f"`ssh {login} python3 --version` must work without a password or a question"
-        raise errors.RankzeroError(f"--login {login}: {reason}. Nothing was written. {where}", code) from None
+        needed = f"`ssh {login} python3 --version` must work without a question"
+        told = f"--login {login}: {needed}. Nothing was written. {reason}"
+        raise errors.RankzeroError(told, errors.UNREACHABLE) from None
     if answer.get("failed"):
         raise errors.RankzeroError(f"--login {login}: {answer.get('msg')} Nothing was written.")
     seen = [folder["path"] for folder in answer.get("shared_folders", [])]

@@ -19,6 +19,7 @@ from typing import IO, Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import carrier
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import how_to_log_in
 from rankzero.known_inventory import Login, NotPlain
 from rankzero.library import collection
 
@@ -107,9 +108,11 @@ class Host:
         except OSError as error:
             raise NotPlain(f"the host cannot be asked: {error}") from None
         if self.login.connection == "ssh" and process.returncode == _UNREACHED:
+            login = self.login
+            advice = how_to_log_in(err, login.address, login.user, login.port, control_path(login))
             raise Unreached(
-                f'Data could not be sent to remote host "{self.login.address}". '
-                f"Make sure this host can be reached over ssh: {err}"
+                f'Data could not be sent to remote host "{login.address}". '
+                f"Make sure this host can be reached over ssh: {err.strip()}{advice}"
             )
         return process.returncode, out or b"", err
 
@@ -123,6 +126,12 @@ def control_folder() -> bool:
     return True
 
 
+def control_path(login: Login) -> str:
+    """The socket of the connection to a login node, under the name that Ansible gives it."""
+    name = hashlib.sha1(f"{login.address}-{login.port}-{login.user}".encode(), usedforsecurity=False).hexdigest()[:10]
+    return f"{os.path.expanduser(_CONTROL)}/{name}"
+
+
 def words_for(login: Login, command: str) -> list[str]:
     """The program that runs a command in the shell of a login node, as Ansible's connection does."""
     line = f"{login.shell} -c {shlex.quote(f'{command} && sleep 0')}"
@@ -130,6 +139,5 @@ def words_for(login: Login, command: str) -> list[str]:
         return ["/bin/sh", "-c", line]
     port = ["-o", f"Port={login.port}"] if login.port else []
     user = ["-o", f'User="{login.user}"'] if login.user else []
-    name = hashlib.sha1(f"{login.address}-{login.port}-{login.user}".encode(), usedforsecurity=False).hexdigest()[:10]
-    control = ["-o", f'ControlPath="{os.path.expanduser(_CONTROL)}/{name}"']
+    control = ["-o", f'ControlPath="{control_path(login)}"']
     return [*_SSH, *port, *_NO_PASSWORD, *user, *_TIMEOUT, *control, login.address, line]

@@ -52,6 +52,7 @@ ANY = {
     "actions/modules.py checked": "options of any type, as Ansible converts them",
     "actions/plain.py plain": "what a user has written, of any shape",
     "waits/reconnect.py master_is_gone": "Ansible's connection, of which any plugin may be",
+    "waits/reconnect.py advice": "as master_is_gone",
     "waits/reconnect.py retried": "as master_is_gone",
     "waits/waiting.py connection": "as master_is_gone",
     "actions/modules.py interpreter": "Ansible's action, for its templates",

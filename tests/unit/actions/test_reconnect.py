@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -14,6 +15,7 @@ from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import (
     ConnectionLost,
+    advice,
     asks_for_login,
     master_is_gone,
     retried,
@@ -82,8 +84,10 @@ def ssh(tmp_path: Path, master: bool, password: str | None) -> Any:
     program = tmp_path / "ssh"
     program.write_text(f'#!/bin/sh\necho "$@" > {tmp_path}/args\nexit {0 if master else 255}\n')
     program.chmod(0o755)
-    options = {"password": password, "host": "login1", "ssh_executable": str(program)}
-    return SimpleNamespace(transport="ssh", get_option=options.get, control_path="/cp/master")
+    options = {"password": password, "host": "login1", "ssh_executable": str(program), "control_path_dir": "/cp"}
+    options |= {"remote_user": "me", "port": "22022"}
+    # As Ansible names it.
+    return SimpleNamespace(transport="ssh", get_option=options.get, control_path="%(directory)s/master")
 
 
 def test_a_typed_password_holds_as_long_as_its_master(tmp_path: Path) -> None:
@@ -97,3 +101,17 @@ def test_a_typed_password_holds_as_long_as_its_master(tmp_path: Path) -> None:
     # Keys open the door as often as one likes, and a local connection has none.
     assert not master_is_gone(ssh(tmp_path, False, None))
     assert not master_is_gone(SimpleNamespace(transport="local"))
+
+
+@pytest.mark.parametrize("asked", ["keyboard-interactive", "publickey,keyboard-interactive", "password,hostbased"])
+def test_a_second_factor_is_typed_once_into_a_connection_that_is_shared(tmp_path: Path, asked: str) -> None:
+    told = advice(ssh(tmp_path, False, None), f"me@login1: Permission denied ({asked}).")
+    assert "asks for more than a key" in told
+    words = shlex.split(told.rpartition(": ")[2])
+    assert words[0] == "ssh" and words[-4:] == ["-p", "22022", "me@login1", "true"]
+    assert {"ControlPath=/cp/master", "ControlMaster=auto"} <= {*words}
+
+
+def test_a_key_alone_is_no_second_factor(tmp_path: Path) -> None:
+    assert not advice(ssh(tmp_path, False, None), "me@login1: Permission denied (publickey,gssapi-with-mic).")
+    assert not advice(SimpleNamespace(transport="local"), "Permission denied (keyboard-interactive).")
