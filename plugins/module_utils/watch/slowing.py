@@ -69,7 +69,8 @@ class Slowing:
 
     looked: float | None = None
     _newest: tuple[int, float] | None = None
-    _told: float = 1.0
+    _told: tuple[float, float] = (1.0, 1.0)
+    _seconds: float = SLOW_SECONDS
     _even: _Usual = field(default_factory=_Usual)
     _uneven: _Usual = field(default_factory=_Usual)
     _late: list[_Look] = field(default_factory=list)
@@ -86,7 +87,7 @@ class Slowing:
         if newest is None:
             return
         self._late.append(newest)
-        while len(self._late) > LOOKS and sum(look.seconds for look in self._late[1:]) >= SLOW_SECONDS:
+        while len(self._late) > LOOKS and sum(look.seconds for look in self._late[1:]) >= self._seconds:
             past = self._late.pop(0)
             self._even.add(past, 1)
             if not past.even:
@@ -101,13 +102,18 @@ class Slowing:
         if len(even) < EVEN * len(self._late):
             # Their average holds pauses, and tells something only beside others that do.
             usual, times, slower = self._uneven.took, [look.took for look in self._late if not look.even], UNEVEN_SLOWER
-        if usual is None or len(times) < LOOKS or sum(look.seconds for look in self._late) < SLOW_SECONDS:
+        if usual is None or len(times) < LOOKS or sum(look.seconds for look in self._late) < self._seconds:
             return None
-        if _quick(times) < slower * self._told * usual:
+        if _quick(times) < slower * self._told[-1] * usual:
             return None
         took = statistics.median(times)
-        self._told = took / usual
+        self._told, self._seconds = (self._told[-1], took / usual), SLOW_SECONDS
         return usual, took
+
+    def unproven(self) -> None:
+        """Forget what was told: a look at the ranks has named none. It is told again where it lasts twice as long."""
+        self._told, self._seconds = (self._told[0], self._told[0]), 2 * SLOW_SECONDS
+        self._late.clear()
 
 
 def _quick(times: Sequence[float]) -> float:

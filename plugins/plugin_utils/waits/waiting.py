@@ -293,6 +293,8 @@ class Wait(abc.ABC):
             screen.show_line(printable(told, WHY_WIDTH), "yellow")
             if event.kind == "quiet":
                 watch.pace.blame(time.monotonic())
+        elif event.kind == "slow":
+            watch.pace.slowing.unproven()
         return True
 
     def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:

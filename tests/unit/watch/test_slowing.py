@@ -44,8 +44,12 @@ def interrupted(seconds: float, each: int, pause: float, every: int = 1, line: s
     return [row for part in parts for row in part]
 
 
-def told(program: Program, phase: float, spacing: float = 5.0) -> Iterator[tuple[float, float, float]]:
-    """(seconds, usual, new time of a step) of each event `slow` of a wait, which looks from `phase` on."""
+def told(
+    program: Program, phase: float, spacing: float = 5.0, *, unproven: bool = False
+) -> Iterator[tuple[float, float, float]]:
+    """(seconds, usual, new time of a step) of each event `slow` of a wait, which looks from `phase` on. `unproven`: no
+    look at the ranks names one.
+    """
     watch, written, end = Watch(RUN, "7"), [(0.0, "[rankzero] RANK=0\n")], IMPORT
     for took, line in program:
         end += took
@@ -59,6 +63,8 @@ def told(program: Program, phase: float, spacing: float = 5.0) -> Iterator[tuple
         for event in watch.feed(seen(record(), started=STARTED, log=log), now):
             if event.kind == "slow":
                 yield (now, *event.paces)
+                if unproven:
+                    watch.pace.slowing.unproven()
         now += spacing
 
 
@@ -133,3 +139,11 @@ def test_lines_that_a_file_system_shows_late_tell_by_their_average() -> None:
 def test_what_is_slow_is_told_once_and_again_when_it_has_grown() -> None:
     program = [*steps(100, 0.3), *steps(400, 0.6, 101), *steps(300, 2.4, 501)]
     assert [round(took, 1) for _now, _usual, took in told(program, 0.4)] == [0.6, 2.4]
+
+
+def test_what_no_look_at_the_ranks_has_proven_is_told_again_where_it_lasts() -> None:
+    program = [*steps(100, 0.3), *steps(1000, 0.6, 101)]
+    (once,) = told(program, 0.4)
+    first, second, *_later = told(program, 0.4, unproven=True)
+    assert first == once and 110 < second[0] - first[0] < 150
+    assert second[1:] == (pytest.approx(0.3, rel=0.1), pytest.approx(0.6, rel=0.1))
