@@ -307,6 +307,12 @@ ROWS.update(
             "shell": of("string", "bash, zsh or fish."),
             "script": of("string", "Its completion script."),
         },
+        "mcp": {
+            "name": of("string", "The tool."),
+            "writes": of("boolean", "Whether it may change something."),
+            "what": of("string", "What it does."),
+            "input": of("object", "The JSON Schema of its arguments."),
+        },
         "spec": {
             "key": of("string", "The key, with its sections before it."),
             "value": of("string", "What its value may be."),

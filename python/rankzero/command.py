@@ -89,8 +89,19 @@ def _spec(given: Namespace) -> tuple[int, Made]:
     return errors.OK, shown
 
 
+def _mcp(given: Namespace) -> tuple[int, Made]:
+    from rankzero.mcp_server.server import serve
+
+    return serve(given)
+
+
 #: Verb that runs no playbook, or more than one -> what does it: exit code, and the rows of its document.
-LOCAL: dict[str, Callable[[Namespace], tuple[int, Made]]] = {"init": _init, "completion": _completion, "spec": _spec}
+LOCAL: dict[str, Callable[[Namespace], tuple[int, Made]]] = {
+    "init": _init,
+    "completion": _completion,
+    "mcp": _mcp,
+    "spec": _spec,
+}
 
 
 def _print(

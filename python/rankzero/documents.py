@@ -211,10 +211,11 @@ ROWS = {
     "lab": "labs",
     "init": "files",
     "completion": "scripts",
+    "mcp": "tools",
     "spec": "keys",
 }
 #: The verbs that run no playbook, which make their rows themselves.
-LOCAL = ("init", "completion", "spec")
+LOCAL = ("init", "completion", "mcp", "spec")
 PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "run": _run,
     "ls": _ls,

@@ -36,6 +36,7 @@ VERBS: dict[str, str] = {
     "reconcile": "make a cluster match a folder of job files",
     "lab": "boot or remove a Slurm cluster on this machine",
     "completion": "print a shell's completion script",
+    "mcp": "offer verbs as tools to programs that speak the Model Context Protocol",
     "spec": "say what a key of the job spec means, without a cluster",
 }
 
@@ -290,6 +291,15 @@ def _init(parser: Parser) -> None:
 
 def _completion(parser: Parser) -> None:
     parser.add_argument("shell", choices=("bash", "zsh", "fish"))
+
+
+def _mcp(parser: Parser) -> None:
+    text = "what may change something, of run,cancel; default: nothing"
+    parser.add_argument("--allow", metavar="VERB,...", help=text)
+    text = "with --allow run: what its launches may use in all (nodes x time x attempts), as node_hours=4"
+    parser.add_argument("--budget", metavar="NAME=NUMBER", help=text)
+    text = "the folder whose job files may be planned and run; default jobs"
+    parser.add_argument("--jobs", metavar="FOLDER", default="jobs", help=text)
 
 
 def _spec(parser: Parser) -> None:
