@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -21,6 +22,8 @@ from tests.cluster.test_launch_admission import said
 from tests.cluster.test_sweep import three_elements
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
+#: One release proves who somebody is with munge, and one with Slurm's own keys.
+SIGNED_BY_SLURM = {"26.05": ["AuthType=auth/slurm", "CredType=cred/slurm"]}
 #: What only says that this machine's archive does not have the release now; everything else is a failure.
 NOT_HERE = ("no-suite", "no-mirror", "unreachable", "other-version")
 
@@ -29,7 +32,8 @@ NOT_HERE = ("no-suite", "no-mirror", "unreachable", "other-version")
 def newer(request: pytest.FixtureRequest) -> Iterator[LabCluster]:
     # Each node is a block of its own.
     blocks = ["TopologyPlugin=topology/block", "BlockName=b1 Nodes=node01", "BlockName=b2 Nodes=node02", "BlockSizes=1"]
-    this = lab_of(instance_name("newer"), slurm=request.param, nodes=2, cpus=4, memory=8000, gpus=2, slurm_conf=blocks)
+    lines = [*blocks, *SIGNED_BY_SLURM.get(request.param, [])]
+    this = lab_of(instance_name("newer"), slurm=request.param, nodes=2, cpus=4, memory=8000, gpus=2, slurm_conf=lines)
     cluster.apply(this, "absent")
     try:
         cluster.apply(this, "present")
@@ -139,6 +143,9 @@ def test_what_such_a_lab_is(newer: LabCluster, site: Site) -> None:
     assert newer.head(["sh", "-c", everywhere]).stdout.startswith(f"slurm-wlm {version}.")
     shown = newer.head(["srun", "--nodes=2", "sh", "-c", everywhere]).stdout
     assert shown.count(f"slurm-wlm {version}.") == shown.count("True") == shown.count("65534") == 2
+    settings = newer.head(["scontrol", "show", "config"]).stdout
+    signed = re.findall(r"^(?:AuthType|CredType) += (\S+)$", settings, re.M)
+    assert ([f"AuthType={signed[0]}", f"CredType={signed[1]}"] == SIGNED_BY_SLURM.get(version)) == (version == "26.05")
     newer.head(["test", "-e", str(site.folder)])
     assert newer.node("node01", ["test", "-e", str(site.folder)], check=False).returncode == 1
     newer.node("node01", ["touch", "/usr/bin/only-here"])

@@ -142,6 +142,8 @@ def _head(lab: Lab, host: Host, python: str) -> JsonObject:
         *_home(lab),
         ["mkdir", "/run/munge", 0o755, "munge"],
         ["mkdir", "/run/mysqld", 0o755, "mysql" if lab.accounting == "slurmdbd" else ""],
+        # As systemd makes them: the sockets of auth/slurm.
+        *(["mkdir", f"/run/{name}", 0o755, host.user] for name in ("slurmctld", "slurmdbd")),
     ]
     logs = lab.path("log", "head")
     services = {

@@ -105,7 +105,10 @@ def write_directory(lab: Lab, host: Host) -> None:
     for name, text in wrappers.render(lab, host, interpreter()).items():
         write_file(lab.path(name), text, 0o755)
     write_file(lab.path("inventory.yml"), wrappers.inventory(lab))
-    _munge_key(lab, munge)
+    _directory(lab.path("etc", "munge"), 0o700, munge)
+    _key(lab.path("etc", "munge", "munge.key"), munge)
+    if slurmconf.setting(lab, "AuthType") == "auth/slurm":
+        _key(lab.path("etc", "slurm", "slurm.key"), owner)
     if not lab.realistic:
         _fake_devices(lab)
     if lab.accounting == "slurmdbd":
@@ -143,15 +146,14 @@ def write_file(path: str, text: str, mode: int = 0o644, owner: tuple[int, int] |
     os.replace(temporary, path)
 
 
-def _munge_key(lab: Lab, owner: tuple[int, int]) -> None:
-    directory, key = lab.path("etc", "munge"), lab.path("etc", "munge", "munge.key")
-    _directory(directory, 0o700, owner)
-    if not os.path.exists(key):
-        descriptor = os.open(f"{key}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o400)
+def _key(path: str, owner: tuple[int, int]) -> None:
+    """A secret of the lab's daemons, made once."""
+    if not os.path.exists(path):
+        descriptor = os.open(f"{path}.new", os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o400)
         with os.fdopen(descriptor, "wb") as stream:
-            stream.write(os.urandom(128))
-        os.rename(f"{key}.new", key)
-    _own(key, 0o400, owner)
+            stream.write(os.urandom(1024))
+        os.rename(f"{path}.new", path)
+    _own(path, 0o400, owner)
 
 
 def _fake_devices(lab: Lab) -> None:

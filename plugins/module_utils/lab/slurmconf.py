@@ -56,6 +56,12 @@ def render(lab: Lab, host: Host) -> dict[str, str]:
     return files
 
 
+def setting(lab: Lab, name: str) -> str:
+    """The value of a line of slurm.conf in the lab's options; empty if there is none."""
+    values = (line.partition("=") for line in lab.slurm_conf)
+    return next((value for key, _equals, value in values if key == name), "")
+
+
 def _cgroup_conf(lab: Lab) -> str:
     return _NO_CGROUPS if lab.root else _CGROUP_CONF
 
@@ -123,8 +129,9 @@ def _slurm_conf(lab: Lab, host: Host) -> str:
     pairs.extend(_accounting(lab, host))
     if any(partition.priority != lab.partitions[0].priority for partition in lab.partitions):
         pairs += [("PreemptType", "preempt/partition_prio"), ("PreemptMode", "REQUEUE")]
-    # The profile's settings replace those above or are added to them.
-    lines = _text(list({**dict(pairs), **dict(profile.settings(lab, host.features))}.items()))
+    # The profile's settings replace those above or are added to them, and lines of the lab's options replace both.
+    settled = {**dict(pairs), **dict(profile.settings(lab, host.features))}
+    lines = _text([(name, value) for name, value in settled.items() if not setting(lab, name)])
     lines.append(_node_line(lab, host))
     default = next((partition for partition in lab.partitions if partition.default), lab.partitions[0])
     lines.extend(_partition_line(partition, partition is default) for partition in lab.partitions)
@@ -196,7 +203,7 @@ def _gres_conf(lab: Lab) -> str:
 
 def _slurmdbd_conf(lab: Lab, host: Host) -> str:
     pairs: list[tuple[str, object]] = [
-        ("AuthType", "auth/munge"),
+        ("AuthType", setting(lab, "AuthType") or "auth/munge"),
         ("DbdHost", "head" if lab.realistic else host.hostname),
         ("DbdAddr", lab.address("head") if lab.realistic else "127.0.0.1"),
         ("DbdPort", DATABASE_PORT if lab.realistic else host.port_block + 1),
