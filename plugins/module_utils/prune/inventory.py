@@ -9,19 +9,20 @@ Only entries with names of the expected form count, only in folders that are no 
 from __future__ import annotations
 
 import contextlib
+import functools
 import os
 import re
 import stat
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import (
     RankzeroError,
     SlurmMissing,
     SlurmUnavailable,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, has_fields
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import record_of_sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import KINDS
@@ -59,6 +60,8 @@ _SLOTS = {
 }
 SLOTS = tuple(_SLOTS)
 _TEXTS = ("launch.json", "job.sbatch")
+# The file of what these name, next to the index of ended launches.
+NAMES = "names"
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
 _SHORT_KEY = re.compile(r"[0-9a-f]{16}")
 
@@ -184,18 +187,24 @@ def run_directories(state_root: str) -> tuple[list[RunDirectory], History]:
         return [], History(state_root)
     runs, history = walk(state_root, RunFilter(strict=True))
     ours = [run for run in runs if _SHORT_KEY.fullmatch(identity(run.path).key)]
-    return [run for run in ours if history.has(run) or not os.path.islink(run.path)], history
+    return [run for run in ours if history.may_have(run) or not os.path.islink(run.path)], history
 
 
 @dataclass(frozen=True)
 class Launches:
     """The launches of a state root. `history`: the index of those that have ended. `horizon`: the time (epoch seconds)
-    since which what a launch has used is kept.
+    since which what a launch has used is kept. `names`: the index of what their files name, and `fresh` what it lacks.
     """
 
     directories: Sequence[RunDirectory]
     history: History
     horizon: float
+    fresh: dict[str, JsonObject] = field(default_factory=dict)
+
+    @functools.cached_property
+    def names(self) -> History:
+        """The index of what the files of ended launches name."""
+        return History.of(self.history.state_root, len(self.directories), NAMES)
 
 
 def runs(slurm: Slurm, known: Queue, launches: Launches) -> list[Run]:
@@ -206,9 +215,11 @@ def runs(slurm: Slurm, known: Queue, launches: Launches) -> list[Run]:
     journals: dict[str, list[Event]] = {}
     for directory in launches.directories:
         job_name = identity(directory.path).job_name
-        if launches.history.has(directory):
-            ended = launches.history.launch(directory)
-            runs.append(_ended(directory, ended, names.get(job_name), ids, launches.horizon))
+        ended = _ended(directory, launches, names.get(job_name), ids) if launches.history.may_have(directory) else None
+        stays = ended is not None and (ended.end is None or ended.last > launches.horizon)
+        # What may go is compared with each of its files.
+        if ended is not None and (stays or launches.history.has(directory)):
+            runs.append(ended)
             continue
         read = directory.snapshot()
         facts = RunFacts.read(read, journals)
@@ -223,17 +234,20 @@ def runs(slurm: Slurm, known: Queue, launches: Launches) -> list[Run]:
             open_ones.append(directory)
     if open_ones:
         runs += _asked(slurm, known, open_ones, ids, launches.horizon)
+    launches.names.keep_beside(launches.history, launches.fresh)
     return runs
 
 
 def _ended(
-    directory: RunDirectory, ended: JsonObject, record: JobRecord | None, ids: dict[str, JobRecord], horizon: float
-) -> Run:
-    """Return a launch that the index has. A job in the queue may still run it again."""
+    directory: RunDirectory, launches: Launches, record: JobRecord | None, ids: dict[str, JobRecord]
+) -> Run | None:
+    """Return a launch that the index has; None if its run directory has to be read, as a job in the queue may run it
+    again.
+    """
+    ended = launches.history.launch(directory)
     job_id = ended["job_id"]
-    record = record or ids.get(job_id or "")
-    if record is not None:
-        return _run(directory, None, _in_queue(record))
+    if record is not None or (job_id or "") in ids:
+        return None
     end: str
     if ended["outcome"]:
         end = SUCCEEDED if ended["success"] else FAILED
@@ -245,7 +259,20 @@ def _ended(
         end = _ended_as(ended["slurm_state"])
     times = [event["time"] for event in ended["journal"]]
     times += [(ended["outcome"] or {}).get("time"), ended["started_at"], ended["finished_at"]]
-    return _over(directory, end, max(float(moment or 0) for moment in times), horizon)
+    last = max(float(moment or 0) for moment in times)
+    names = _names_kept(directory, launches) if last > launches.horizon else Names()
+    return Run(directory.path, last, end, names=names)
+
+
+def _names_kept(directory: RunDirectory, launches: Launches) -> Names:
+    """Return what the files of a launch that the index has name: nobody writes them after its submission."""
+    kept = launches.names.beside(launches.history, directory) or {}
+    # It may be another user's file.
+    if has_fields(kept, keys=list, runs=list) and all(isinstance(name, str) for name in [*kept["keys"], *kept["runs"]]):
+        return Names(frozenset(kept["keys"]), frozenset(kept["runs"]))
+    names = names_of(directory, _TEXTS)
+    launches.fresh[directory.path] = {"keys": sorted(names.keys), "runs": sorted(names.runs)}
+    return names
 
 
 def _ended_as(slurm_state: str | None) -> str:

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.prune import invent
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import launch_list
 from tests.unit.prune.test_prune import CODE, DAY, NOW, OTHER, Place, gone
+from tests.writers import Run
 
 COUNT = 40
 RECENT, FAILED, WAITING = 3, 5, 7
@@ -64,6 +65,38 @@ def test_a_prune_reads_only_what_has_not_ended_long_ago(place: Place, read: list
     assert place.prune(check_mode=True) == without
     kept = {str(place.state / "runs" / f"job{number % 4}" / f"{number:016x}" / "1") for number in (RECENT, WAITING)}
     assert set(read) == kept
+
+
+@pytest.mark.parametrize("also", [CODE, OTHER])
+def test_what_a_launch_names_is_read_once_until_it_is_written_again(place: Place, read: list[str], also: str) -> None:
+    recent = place.state / "runs" / "job3" / f"{RECENT:016x}" / "1"
+    index(place)
+    without = place.prune(check_mode=True)
+    assert str(recent) in read
+    read.clear()
+    assert place.prune(check_mode=True) == without and str(recent) not in read
+    names = place.state / "index" / "names"
+    assert names.stat().st_mode & 0o777 == 0o600
+    whole = names.read_text()
+    for damaged in ("", whole[: len(whole) // 2], whole.replace(CODE, OTHER), whole.replace("keys", "none")):
+        names.write_text(damaged)
+        read.clear()
+        assert place.prune(check_mode=True) == without and str(recent) in read, "a damaged line is not believed"
+    names.write_text(whole)
+    Run(recent).launch({"environment": {"variables": {"USES": also}}})
+    read.clear()
+    after = place.prune(check_mode=True)
+    assert str(recent) in read and (str(place.store / "code" / OTHER) in gone(after)) == (also == CODE)
+
+
+def test_what_goes_is_compared_with_each_file(place: Place, read: list[str]) -> None:
+    """A journal that grows leaves the time of its folder."""
+    index(place)
+    old = place.state / "runs" / "job1" / f"{1:016x}" / "1"
+    assert str(old) in gone(place.prune(check_mode=True))
+    Run(old, "71").journal({"event": "cancelled", "time": NOW - DAY})
+    read.clear()
+    assert str(old) not in gone(place.prune(check_mode=True)) and str(old) in read
 
 
 def test_a_launch_that_is_back_in_the_queue_is_kept_whatever_the_index_says(place: Place) -> None:

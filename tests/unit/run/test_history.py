@@ -5,8 +5,10 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import re
+import shutil
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -127,30 +129,70 @@ def test_the_claim_of_what_has_ended_is_not_read_again(state_root: Path, monkeyp
     assert often == {0, 1}, "the one that runs, and the one that has just ended"
 
 
-def test_a_list_opens_one_folder_for_each_ended_launch(state_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    whole = listed(state_root)
-    opened: list[str] = []
-    looked: list[str] = []
-    open_, stat = os.open, os.stat
+@pytest.fixture
+def calls(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each name is opened or looked at, from the folder of a key on."""
+    counted: Counter[str] = Counter()
 
-    def counted_open(path: str, *rest: Any, **more: Any) -> int:
-        opened.append(os.path.basename(path))
-        return open_(path, *rest, **more)
+    def of(call: Callable[..., Any], path: object, *rest: Any, **more: Any) -> Any:
+        counted[str(path)[max(0, str(path).find("bee")) :]] += 1
+        return call(path, *rest, **more)
 
-    def counted_stat(path: str, *rest: Any, **more: Any) -> os.stat_result:
-        looked.append(str(path))
-        return stat(path, *rest, **more)
+    monkeypatch.setattr(history, "RACY", -1.0)
+    monkeypatch.setattr(os, "open", functools.partial(of, os.open))
+    monkeypatch.setattr(os, "stat", functools.partial(of, os.stat))
+    return counted
 
-    monkeypatch.setattr(os, "open", counted_open)
-    monkeypatch.setattr(os, "stat", counted_stat)
-    assert listed(state_root) == whole
-    keys = Counter(name for name in opened if name.startswith("bee"))
-    assert len(keys) == COUNT and {key for key, count in keys.items() if count > 1} == {"bee0000000000000"}
-    # The launch that runs, twice; the array's journal; and the index.
-    assert opened.count("journal.jsonl") <= 4 and opened.count("outcome.json") == 0
-    # Of an ended launch: its folder, its journal and its outcome. No file that it does not have.
-    assert Counter(looked)["1"] == COUNT and Counter(looked)["1/outcome.json"] <= COUNT
-    assert Counter(looked)["1/claim"] <= 1 and Counter(looked)["1/started.json"] <= 1
+
+def test_a_list_looks_at_two_folders_of_an_ended_launch(state_root: Path, calls: Counter[str]) -> None:
+    whole = job_info(state_root, limit=2)
+    calls.clear()
+    assert job_info(state_root, limit=2)["launches"] == whole["launches"]
+    shown = {os.path.basename(os.path.dirname(launch["run_dir"])) for launch in whole["launches"]}
+    assert len(shown) == 3 and "bee0000000000000" in shown
+    hidden = {name: count for name, count in calls.items() if name.startswith("bee") and name[:16] not in shown}
+    assert set(hidden.values()) == {1} and {name[16:] for name in hidden} == {"", "/1"}
+    assert len(hidden) == 2 * (COUNT - 3), "the folder of its key, and its own"
+    of_one = {name[16:] for name in calls if name[:16] in shown - {"bee0000000000000"}}
+    assert of_one == {"", "/1", "/1/journal.jsonl", "/1/outcome.json"}, "no file that it does not have"
+
+
+def test_what_is_shown_is_compared_with_each_file(state_root: Path, read: list[str]) -> None:
+    """A file that is changed in place leaves the time of its folder."""
+    for number in (7, 9):
+        end(launched(state_root, number), ENDED + number)
+    job_info(state_root, limit=2)
+    run = launched(state_root, 9)
+    (run.path / "outcome.json").write_text((run.path / "outcome.json").read_text().replace("false", "true"))
+    read.clear()
+    (now,) = [launch for launch in listed(state_root, limit=2) if launch["job_id"] == "109"]
+    assert now["outcome"] == RunDirectory(str(run.path)).outcome() and str(run.path) in read
+
+
+@pytest.mark.parametrize("again", [1, 2])
+def test_a_generation_that_comes_or_goes_is_seen(
+    state_root: Path, calls: Counter[str], read: list[str], again: int
+) -> None:
+    listed(state_root)
+    first = launched(state_root, 5)
+    second = Run(first.path.with_name("2"), "205")
+    for _look in range(again):
+        second.journal({"time": ENDED - 60, "event": "intent"})
+        second.journal({"time": ENDED - 59, "event": "submitted", "job_id": "205"}).ended(at=ENDED)
+        assert "205" in {launch["job_id"] for launch in listed(state_root)}
+        calls.clear()
+        read.clear()
+        assert "205" in {launch["job_id"] for launch in listed(state_root)}
+        assert calls["bee0000000000005"] == 1 and {path.rsplit("/", 2)[1] for path in read} == {"bee0000000000000"}
+        shutil.rmtree(second.path)
+        assert {launch["job_id"] for launch in listed(state_root)} == {
+            launch["job_id"] for launch in listed(state_root, newest=False)
+        }
+        assert "105" in {launch["job_id"] for launch in listed(state_root)}
+        calls.clear()
+        listed(state_root)
+        assert calls["bee0000000000005"] == 1, "its folder is not listed again"
+        (second.path / "logs").mkdir(parents=True)
 
 
 def test_a_reconciliation_reads_no_ended_launch_again(state_root: Path, read: list[str]) -> None:
@@ -230,7 +272,8 @@ def test_an_element_is_read_again_when_its_array_changes(state_root: Path, read:
         lambda text: "[" * 100_000 + text,
         lambda text: "\n".join(line.rpartition(" ")[0] for line in text.splitlines()),
         # As an earlier version wrote it.
-        lambda text: re.sub(r"@[0-9.]+ ", " ", text),
+        lambda text: re.sub(r"@[0-9.]+@\S* ", " ", text),
+        lambda text: re.sub(r"(@[0-9.]+)@\S* ", r"\1 ", text),
         lambda text: text.replace("@1", "@9"),
     ],
 )

@@ -6,16 +6,18 @@
 Each line holds the report on one launch, or in another file of this folder something else that is known of it for
 good, and a stamp of its run directory:
 
-    CHECKSUM STAMP NAME/KEY/GENERATION ARRAY@TIME {...}
+    CHECKSUM STAMP NAME/KEY/GENERATION ARRAY@TIME@GENERATIONS {...}
 
 ARRAY is the array of an element of a sweep, which shares the array's journal, and - for other launches. TIME is the
-end of the launch in epoch seconds.
+end of the launch in epoch seconds. GENERATIONS are those of its key, with a stamp of the key's folder: while it is
+right, the folder need not be listed.
 
 The run directory stays the truth. A line counts only while its checksum is right and the stamp is still that of the run
 directory: inode, owner, mode, size and time of change (ctime) of the directory and of each file that says what became
-of the launch. The stamp begins with the numbers of the files that exist. A file that is made later changes the
-directory, so only these are looked at. The index is missing at first, and it may be deleted at any time. Lines are
-appended; the newest line of a launch counts.
+of the launch. The stamp begins with the numbers of the files that exist. A file that is made or replaced changes the
+directory, so `may_have` looks at this alone; whoever returns the line or acts on it asks `has`, which looks at each of
+these files. The index is missing at first, and it may be deleted at any time. Lines are appended; the newest line of a
+launch counts.
 """
 
 from __future__ import annotations
@@ -24,6 +26,7 @@ import contextlib
 import hashlib
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -32,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_f
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import replace_file
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import sync
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import STATUS_FILES, RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
@@ -45,6 +49,12 @@ SETTLED = 600.0
 MOST = 256 << 20
 LINE_BYTES = 64 << 10
 NO_ARRAY = "-"
+# A key's folder that has changed within this many seconds may change again without another time of change. So many,
+# because the clock of the file system may be another one.
+RACY = 60.0
+# The generations of a key with more are listed each time.
+MOST_GENERATIONS = 50
+_GENERATIONS = re.compile(r"([0-9a-f]+:[1-9][0-9]{0,8}(,[1-9][0-9]{0,8})*)?")
 
 
 @dataclass
@@ -52,8 +62,10 @@ class History:
     """The index of the launches in a state root. Without a readable index it is empty; it raises no errors.
 
     `worthwhile`: whether there are enough launches to use an index. `lines`: the newest line of each launch.
-    `stamps`: the stamp of each run directory that was looked at, taken before the run directory is read. `known`: the
-    lines that are right now. `arrays`: the stamps of the arrays of sweeps. `file`: its name in the folder of indexes.
+    `stamps`: the stamp of each run directory that has to be read, taken before that. `known`: the lines whose run
+    directory has not changed, and `exact`: those of which no file has. `keys`: the newest line of each key; `folders`:
+    the stamp of its folder, with its generations. `moved`: keys whose folder was listed. `arrays`: the stamps
+    of the arrays of sweeps. `file`: its name in the folder of indexes.
     """
 
     state_root: str
@@ -62,6 +74,11 @@ class History:
     lines: dict[str, bytes] = field(default_factory=dict)
     stamps: dict[str, str] = field(default_factory=dict)
     known: dict[str, _Line] = field(default_factory=dict)
+    exact: set[str] = field(default_factory=set)
+    keys: dict[str, str] = field(default_factory=dict)
+    folders: dict[str, str] = field(default_factory=dict)
+    moved: set[str] = field(default_factory=set)
+    parsed: dict[str, _Line | None] = field(default_factory=dict)
     arrays: dict[str, str] = field(default_factory=dict)
     total: int = 0
     file: str = FILE
@@ -82,28 +99,67 @@ class History:
         for line in content.split(b"\n"):
             words = line.split(b" ", 3)
             if len(words) == 4 and len(line) < LINE_BYTES:
-                self.lines[words[2].decode("ascii", "replace")] = line
+                place = words[2].decode("ascii", "replace")
+                self.lines[place] = line
+                self.keys[os.path.dirname(place)] = place
                 self.total += 1
 
-    def compare(self, run: RunDirectory, folder: int | None = None) -> None:
-        """Compare the line of a launch with its run directory. `folder`: the open folder of its key, if there is one.
+    def _line_of(self, place: str) -> _Line | None:
+        """Return the line of NAME/KEY/GENERATION, parsed once; None if there is none, or a damaged one."""
+        if place not in self.parsed:
+            self.parsed[place] = _Line.of(self.lines.get(place, b""))
+        return self.parsed[place]
+
+    def generations(self, name: int, key: str) -> list[int] | None:
+        """Return the generations of NAME/KEY if its folder is as it was when they were listed; else None.
+
+        `name`: the open folder of the name. It must precede the listing, because the stamp says what was listed.
+        """
+        line = self._line_of(self.keys.get(key, ""))
+        stamp = _folder_stamp(os.path.basename(key), name, self.clock())
+        if line is not None and stamp and line.generations.startswith(f"{stamp}:"):
+            self.folders[key] = line.generations
+            return [int(number) for number in line.generations.partition(":")[2].split(",")]
+        self.folders[key] = stamp
+        return None
+
+    def listed(self, key: str, numbers: Sequence[int]) -> None:
+        """Take note of all generations of NAME/KEY, in order."""
+        if self.folders.get(key) and 0 < len(numbers) <= MOST_GENERATIONS:
+            self.folders[key] += f":{','.join(map(str, numbers))}"
+            self.moved.add(key)
+
+    def compare(self, run: RunDirectory, base: str = "", folder: int | None = None) -> None:
+        """Compare the line of a launch with its run directory: `base` in the open `folder`, if there is one.
 
         It must precede the reading of the run directory, because the stamp says what was read.
         """
-        place = _place(run)
-        base = run.path if folder is None else os.path.basename(run.path)
-        line = _Line.of(self.lines.get(place, b""))
-        if line is not None and self._with_array(_stamp(base, folder, line.files), run, line.array) == line.stamp:
-            self.stamps[place], self.known[place] = line.stamp, line
+        place, base = _place(run), base or run.path
+        line = self._line_of(place)
+        if line is not None and _change(base, folder) == line.stamp.split(".")[1]:
+            self.known[place] = line
         else:
             self.stamps[place] = _stamp(base, folder)
+
+    def may_have(self, run: RunDirectory) -> bool:
+        """Return whether the index knows the end of a launch, unless one of its files was changed in place."""
+        place = _place(run)
+        if self.worthwhile and place not in self.stamps and place not in self.known:
+            self.compare(run)
+        return place in self.known
 
     def has(self, run: RunDirectory) -> bool:
         """Return whether the index knows the end of a launch. If not, its run directory has to be read."""
         place = _place(run)
-        if self.worthwhile and place not in self.stamps:
-            self.compare(run)
-        return place in self.known
+        if not self.may_have(run) or place in self.exact:
+            return place in self.known
+        line = self.known[place]
+        if self._with_array(_stamp(run.path, None, line.files), run, line.array) == line.stamp:
+            self.exact.add(place)
+            return True
+        del self.known[place]
+        self.stamps[place] = _stamp(run.path)
+        return False
 
     def mentions(self, run: RunDirectory, job_id: str) -> bool:
         """Return whether the report on a launch that the index has may contain the id of a job, or of a part of it."""
@@ -153,6 +209,37 @@ class History:
             if documents is None or report.run_dir in documents
             for line in self._line(report, report.as_dict() if documents is None else documents[report.run_dir])
         ]
+        if documents is None:
+            new += [line for key in self.moved for line in self._again(key)]
+        self._write(new)
+
+    def beside(self, index: History, run: RunDirectory) -> JsonObject | None:
+        """Return what this file has of a launch that `index` has, another file of the same folder; None for nothing."""
+        place = _place(run)
+        line, other = _Line.of(self.lines.get(place, b"")), index.known.get(place)
+        return json.loads(line.report) if line is not None and other is not None and line.stamp == other.stamp else None
+
+    def keep_beside(self, index: History, documents: Mapping[str, JsonObject]) -> None:
+        """Add documents, by run directory, of launches that `index` has."""
+        new: list[str] = []
+        for path, document in documents.items():
+            place = _place(RunDirectory(path))
+            line = index.known.get(place)
+            if line is not None:
+                new += _written(line.stamp, place, f"{line.array}@{line.ended_at!r}@", json.dumps(document))
+        self._write(new)
+
+    def _again(self, key: str) -> Sequence[str]:
+        """Return the line of a launch with this key again, with the generations of today, or nothing."""
+        generations = self.folders[key]
+        for number in generations.partition(":")[2].split(","):
+            line = self.known.get(f"{key}/{number}")
+            if line is not None:
+                array = f"{line.array}@{line.ended_at!r}@{generations}"
+                return _written(line.stamp, f"{key}/{number}", array, line.report.decode("utf-8", "replace"))
+        return []
+
+    def _write(self, new: Sequence[str]) -> None:
         if not new or not self.worthwhile:
             return
         with contextlib.suppress(OSError, RankzeroError):
@@ -185,19 +272,23 @@ class History:
         array = element.array if element else NO_ARRAY
         stamp = self._with_array(self.stamps[place], run, array)
         ended_at = float(report.finished_at or report.started_at or 0.0)
-        content = f"{stamp} {place} {array}@{ended_at!r} {json.dumps(document)}"
-        return [f"{_digest(content.encode())} {content}"] if len(content) < LINE_BYTES else []
+        generations = self.folders.get(os.path.dirname(place), "")
+        generations = generations if ":" in generations else ""
+        return _written(stamp, place, f"{array}@{ended_at!r}@{generations}", json.dumps(document))
 
 
 @dataclass(frozen=True)
 class _Line:
-    """A line of the index whose checksum is right. `files`: the status files that the run directory had."""
+    """A line of the index whose checksum is right. `files`: the status files that the run directory had. `generations`:
+    those of its key with a stamp of its folder, or "".
+    """
 
     stamp: str
     array: str
     ended_at: float
     report: bytes
     files: tuple[str, ...]
+    generations: str = ""
 
     @classmethod
     def of(cls, line: bytes) -> _Line | None:
@@ -205,13 +296,13 @@ class _Line:
         words = line.split(b" ", 4)
         if len(words) < 5 or words[0].decode("ascii", "replace") != _digest(line.partition(b" ")[2]):
             return None
-        stamp, (array, _at, ended_at) = words[1].decode("ascii"), words[3].decode("ascii").partition("@")
-        if not ended_at:
+        stamp, (array, *rest) = words[1].decode("ascii"), words[3].decode("ascii").split("@")
+        if len(rest) != 2 or stamp.count(".") != 2 or not _GENERATIONS.fullmatch(rest[1]):
             # Written by an earlier version.
             return None
         present = stamp.partition(".")[0]
         files = tuple(name for number, name in enumerate(STATUS_FILES) if str(number) in present)
-        return cls(stamp, array, float(ended_at), words[4], files)
+        return cls(stamp, array, float(rest[0]), words[4], files, rest[1])
 
 
 def _place(run: RunDirectory) -> str:
@@ -223,19 +314,41 @@ def _digest(text: bytes) -> str:
     return hashlib.blake2b(text, digest_size=12).hexdigest()
 
 
+def _written(stamp: str, place: str, array: str, document: str) -> Sequence[str]:
+    """Return a line, or nothing where it would be too long."""
+    content = f"{stamp} {place} {array} {document}"
+    return [f"{_digest(content.encode())} {content}"] if len(content) < LINE_BYTES else []
+
+
 def _stamp(base: str, folder: int | None = None, names: Sequence[str] = STATUS_FILES) -> str:
-    """Return FILES.DIGEST: which files a run directory has, and a digest of what changes when it or one of these files
-    is changed or replaced.
+    """Return FILES.DIGEST.DIGEST: which files a run directory has, and digests of what changes when it, or one of these
+    files, is changed or replaced.
 
     `base`: its path, or its name in the open `folder`.
     """
-    parts: list[object] = []
-    present = ""
-    for name in ("", *names):
-        try:
-            status = os.stat(f"{base}/{name}" if name else base, dir_fd=folder, follow_symlinks=False)
-        except OSError:
-            continue
-        present += str(STATUS_FILES.index(name)) if name else ""
-        parts.append((status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid))
-    return f"{present}.{_digest(repr(parts).encode())}"
+    files = [(number, _change(f"{base}/{name}", folder)) for number, name in enumerate(STATUS_FILES) if name in names]
+    there = [file for file in files if file[1]]
+    present = "".join(str(number) for number, _digest_of_it in there)
+    return f"{present}.{_change(base, folder)}.{_digest(repr(there).encode())}"
+
+
+def _change(path: str, folder: int | None = None) -> str:
+    """Return a digest of what changes when a file or a folder is changed or replaced; "" if it is not there."""
+    try:
+        status = os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return ""
+    parts = (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid)
+    return _digest(repr(parts).encode())
+
+
+def _folder_stamp(path: str, folder: int, now: float) -> str:
+    """Return `_change` of a folder, with its number of folders; "" if it has changed too lately to tell."""
+    # Another host may have made a generation: the file system must not answer from what it remembers.
+    sync(path, folder)
+    try:
+        status = os.stat(path, dir_fd=folder, follow_symlinks=False)
+    except OSError:
+        return ""
+    parts = (status.st_ino, status.st_ctime_ns, status.st_size, status.st_mode, status.st_uid, status.st_nlink)
+    return _digest(repr(parts).encode()) if status.st_ctime < now - RACY else ""

@@ -37,21 +37,20 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
         runs, choice = [run], choice_made(slurm, options, run)
     else:
         runs, history = indexed_runs(options, newest=bool(options.get("newest")), strange=True)
-    ended = {run.path for run in runs if is_launch(run.path) and history.has(run)}
-    if options.get("active"):
-        runs = [run for run in runs if run.path not in ended]
-    facts, bad = trusted_runs(run for run in runs if run.path not in ended)
-    good = [run for run in runs if run.path in facts]
-    answer = ask_slurm(slurm, good, read=facts)
-    reports = {run.path: report(slurm, run, answer) for run in good}
-    if not answer.silent and not answer.queue_only:
-        history.keep(reports.values())
-    reports.update((path, untrusted(RunDirectory(path), why)) for path, why in bad.items())
-    if answer.silent:
-        slurm.note(answer.silent)
-    if options.get("active"):
-        runs = [run for run in runs if reports[run.path].active]
-    runs, omitted = _most_recent(runs, reports, history, int(options.get("limit") or 0))
+    active, limit = bool(options.get("active")), int(options.get("limit") or 0)
+    ended = {run.path for run in runs if is_launch(run.path) and history.may_have(run)}
+    reports: dict[str, LaunchReport] = {}
+    while True:
+        unread = [run for run in runs if run.path not in ended and run.path not in reports]
+        reports.update(_reports(slurm, unread, history))
+        shown = [run for run in runs if run.path in reports and reports[run.path].active] if active else runs
+        shown, omitted = _most_recent(shown, reports, history, limit)
+        # What is returned is compared with each of its files.
+        changed = {run.path for run in shown if run.path not in reports and not history.has(run)}
+        if not changed:
+            break
+        ended -= changed
+    runs = shown
     launches = [reports[run.path].as_dict() if run.path in reports else history.launch(run) for run in runs]
     result: dict[str, Any] = {"launches": launches, "omitted": omitted, "slurm_commands": slurm.commands}
     if choice:
@@ -60,6 +59,21 @@ def job_info(slurm: Slurm, options: Parameters) -> ModuleResult:
         result["message"] = _nothing_found(slurm, options)
         result["slurm_commands"] = slurm.commands
     return result
+
+
+def _reports(slurm: Slurm, runs: list[RunDirectory], history: History) -> dict[str, LaunchReport]:
+    """Return the reports on launches from their run directories and Slurm's answer, and add the ended ones to the
+    index.
+    """
+    facts, bad = trusted_runs(runs)
+    good = [run for run in runs if run.path in facts]
+    answer = ask_slurm(slurm, good, read=facts)
+    reports = {run.path: report(slurm, run, answer) for run in good}
+    if not answer.silent and not answer.queue_only:
+        history.keep(reports.values())
+    if answer.silent:
+        slurm.note(answer.silent)
+    return {**reports, **{path: untrusted(RunDirectory(path), why) for path, why in bad.items()}}
 
 
 def _most_recent(

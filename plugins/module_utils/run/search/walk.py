@@ -41,9 +41,9 @@ class RunFilter:
         """Errors after which a folder counts as empty. Folders may be removed during the walk."""
         return (FileNotFoundError, NotADirectoryError) if self.strict else (OSError,)
 
-    def numbers(self, names: list[str]) -> list[int]:
-        """Return the generations to list from the names in the folder of one key."""
-        numbers = [number for number in numbers_in(names) if self.generation in (None, number)]
+    def numbers(self, of_key: list[int]) -> list[int]:
+        """Return the generations to list from all those of one key."""
+        numbers = [number for number in of_key if self.generation in (None, number)]
         return numbers[-1:] if self.newest else numbers
 
 
@@ -81,10 +81,24 @@ def _keys(root: Beneath, top: int, name: str, wanted: RunFilter) -> list[str]:
 
 def _runs_of_key(root: Beneath, folder: int, place: str, wanted: RunFilter, history: History) -> list[RunDirectory]:
     runs = []
-    with contextlib.suppress(*wanted.ignored), root.inner(folder, place) as descriptor:
-        for number in wanted.numbers(os.listdir(descriptor)):
-            run = RunDirectory.below(f"{history.state_root}/{place}/{number}", root, f"{place}/{number}")
-            if history.worthwhile and wanted.look:
-                history.compare(run, descriptor)
-            runs.append(run)
+    key = os.path.basename(place)
+    for number in wanted.numbers(_generations(root, folder, place, wanted, history)):
+        run = RunDirectory.below(f"{history.state_root}/{place}/{number}", root, f"{place}/{number}")
+        if history.worthwhile and wanted.look:
+            history.compare(run, f"{key}/{number}", folder)
+        runs.append(run)
     return runs
+
+
+def _generations(root: Beneath, folder: int, place: str, wanted: RunFilter, history: History) -> list[int]:
+    """Return all generations of a key, in order. `folder`: the open folder of its name."""
+    key = place.partition("/")[2]
+    known = history.generations(folder, key) if history.worthwhile else None
+    if known is not None:
+        return known
+    numbers: list[int] = []
+    with contextlib.suppress(*wanted.ignored), root.inner(folder, place) as descriptor:
+        numbers = numbers_in(os.listdir(descriptor))
+        if history.worthwhile:
+            history.listed(key, numbers)
+    return numbers
