@@ -8,6 +8,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+from rankzero import errors
 from tests.cluster.launching import JOB_SECONDS, Site, log_of
 from tests.cluster.test_command import Person
 
@@ -42,3 +43,25 @@ def test_a_script_that_is_taken_off_its_node_goes_on_in_its_folder_from_which_pu
     assert checkpoint.read_text(encoding="utf-8").split("\n") == ["began 0", "saved 0", "began 1", ""], said
     (pulled,) = Person(site).asks("pull", path)
     assert json.loads((Path(pulled["dest"]) / "result.json").read_text(encoding="utf-8")) == {"loss": 1.0}
+
+
+def test_the_command_runs_a_script_once_and_proves_it(site: Site) -> None:
+    """Another comment or time limit in its header is the same launch."""
+    person, script = Person(site), site.folder / "train.sbatch"
+    text = """\
+#!/bin/bash
+#SBATCH --job-name=by-command --nodes=1 --time=00:02:00
+srun -N1 -n1 echo '{"loss": 1.5}' > result.json
+echo "$# $1 $SLURM_NNODES"
+"""
+    asked = ("run", "train.sbatch", "--json", "-n", "2", "-s", "artifact.path=result.json", "--", "two words")
+    launches = []
+    for header in ("00:02:00", "00:04:00\n# a comment"):
+        script.write_text(text.replace("00:02:00", header), encoding="utf-8")
+        done = person.types(*asked)
+        assert done.returncode == errors.OK, done.stdout + done.stderr
+        launches += json.loads(done.stdout)["launches"]
+    ran, again = launches
+    assert ran["status"]["success"] and ran["status"]["result"] == {"loss": 1.5}
+    assert "1 two words 2" in (Path(ran["logs"]) / "0" / "rank-0000.log").read_text(encoding="utf-8")
+    assert (again["submission"], again["job_id"]) == ("unchanged", ran["job_id"])
