@@ -153,7 +153,7 @@ def enter(flags, words):
             environment.pop(name, None)
     if "mount-home" not in flags:
         environment["HOME"] = "/nowhere/home"
-    environment["RANK"] = environment["LOCAL_RANK"] = "0"
+    environment.update(RANK=os.environ.get("SLURM_PROCID", "0"), LOCAL_RANK=os.environ.get("SLURM_LOCALID", "0"))
     if "PYTORCH_VERSION" in values:
         environment.update(MASTER_ADDR="hook", MASTER_PORT="29500", WORLD_SIZE="1", OMP_NUM_THREADS="1")
     try:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`rankzero init --from SCRIPT --compare`: the script by plain sbatch and its job on the cluster, and what differs.
 
-Both run with stand-ins for srun, torchrun and Python (sbatch/stand_in.py), which note how they are called.
+Both run with stand-ins for srun, launchers, apptainer and Python (sbatch/stand_in.py), which note how they are called.
 """
 
 from __future__ import annotations
@@ -27,14 +27,15 @@ from rankzero.sbatch import options as collection
 from rankzero.sbatch.calls import Call, added, calls, differences, of_ranks
 from rankzero.sbatch.convert import submitted_from
 from rankzero.sbatch.declared import STARTERS
+from rankzero.sbatch.launcher_words import APPTAINERS
 from rankzero.sbatch.secret_words import is_secret_name
 from rankzero.verbs import extra_variables, inventory_of, job_file
 
 HERE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "sbatch")
 #: The programs for which there is a stand-in.
-PROGRAMS = ("srun", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python", "python3")
-#: What starts programs in a container.
-CONTAINER = re.compile(r"--container-(?:image|name)|\b(?:apptainer|singularity|podman|docker|enroot|shifter)\b")
+PROGRAMS = ("srun", "torchrun", "accelerate", "deepspeed", "mpirun", "mpiexec", "python", "python3", *APPTAINERS)
+#: What starts programs in a container beside srun (of pyxis) and apptainer, whose stand-ins mount themselves there.
+CONTAINER = re.compile(r"\b(?:podman|docker|enroot|shifter)\b")
 #: How long each of the two jobs may take, beside its wait in the queue.
 MINUTES = 10
 
@@ -63,11 +64,14 @@ def compare(given: Namespace, path: str) -> tuple[list[str], int]:
         # Its folder on the cluster has this name.
         tools = os.path.join(place, uuid.uuid4().hex)
         _stand_ins(tools, given)
+        # One file: Ansible sends each by itself.
+        sent = shutil.make_archive(tools, "tar", tools)
         setup = (job.get("setup") or {}).get("commands")
         variables = {
-            "job": path, "stand_ins": tools, "script": _word(given.script), "minutes": MINUTES,
+            "job": path, "stand_ins": sent, "script": _word(given.script), "minutes": MINUTES,
             "script_arguments": list(given.arguments_of_script), "compared_as": _name(job), "dest": place,
             **({"setup": list(setup)} if setup else {}), **({"cluster": given.cluster} if given.cluster else {}),
+            **({"mounts": list(job["container"].get("mounts") or [])} if "container" in job else {}),
         }  # fmt: skip
         typed = extra_variables(given.extra_vars)
         played = _played(given, variables, typed)
@@ -157,12 +161,12 @@ def _problem(given: Namespace, job: Mapping[str, Any], path: str) -> str:
         script = stream.read()
     if "sweep" in job:
         return "its job is a sweep, and each of its elements is a launch; compare the script without --array"
-    if "container" in job or CONTAINER.search(script):
-        return "its ranks run in a container, in which there are no stand-ins"
+    header = {name: value for _line, name, value in collection.header(script)[0]}
+    if CONTAINER.search(script) or any(name.startswith("container-") for name in header):
+        return "it runs in a container itself, or starts one without pyxis or apptainer, in which are no stand-ins"
     source = os.path.abspath(os.path.join(os.path.dirname(path), (job.get("code") or {}).get("src", "..")))
     if source != submitted_from(os.path.abspath(given.script)):
         return f"its program lies in {source}, and the script is submitted from another folder"
-    header = {name: value for _line, name, value in collection.header(script)[0]}
     if header.get("export", "ALL").partition(",")[0] != "ALL":
         return f"with --export={header['export'].partition(',')[0]} it does not get the PATH of the stand-ins"
     secret = next((pair.partition("=")[0] for pair in given.variables if is_secret_name(pair.partition("=")[0])), "")

@@ -12,10 +12,12 @@ from pathlib import Path
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from rankzero import errors
 from tests.cluster.launching import CANCEL_SECONDS, JOB_SECONDS, PLAY_SECONDS, Play, Site
 from tests.cluster.test_command import Person
 from tests.repository import ROOT
+from tests.stand_ins import PYXIS_SRUN, apptainer, command, squashfs
 from tests.unit.command.recorded import needs_sandbox
 
 HEAD = (
@@ -135,3 +137,45 @@ def test_what_differs_is_listed_and_nothing_is_left(person: Person) -> None:
     assert not list((state / "comparisons").iterdir())
     # It stands for no result of the job itself.
     assert [path.name for path in (state / "runs").iterdir()] == [f"{name}-compare"]
+
+
+#: How a script starts its program in an image, and further lines of it.
+IN_IMAGES = {
+    "of-pyxis": (
+        "srun --container-image={image} --container-mount-home --container-mounts=/etc:/data --container-workdir=/usr",
+        "",
+    ),
+    "of-apptainer": ("srun apptainer exec --bind=/etc:/data --pwd=/usr {image}", ""),
+    "of-a-script": (
+        "srun --container-image={image} --container-workdir=/usr",
+        "\napptainer exec --pwd=/usr {image} python3 -m end > by-the-script",
+    ),
+}
+
+
+@needs_sandbox
+@pytest.mark.parametrize("name", IN_IMAGES)
+def test_a_script_and_its_job_do_not_differ_in_an_image(site: Site, name: str) -> None:
+    """Under stand-ins for pyxis and apptainer. The image has another PATH; its programs find the stand-ins there."""
+    tools, image = f"{site.state_root}.tools", f"{site.state_root}.sqsh"
+    command(site.host_path(tools), "srun", PYXIS_SRUN)
+    apptainer(site.host_path(tools))
+    squashfs(site.host_path(image), {"PATH": "/usr/bin:/bin", "INSIDE": "torch"})
+    profile_file = site.lab.shared / "home" / profile.USER / ".bash_profile"
+    profile_file.write_text(f"PATH={tools}:$PATH\n", encoding="utf-8")
+    site.user.give(site.host_path(tools), site.host_path(image), profile_file)
+    shell = site.shell("with-containers", f'PATH="{tools}:$PATH" exec "$LAB_SHELL" "$@"')
+    setup = {"commands": [f"export PATH={tools}:$PATH"]}
+    person = Person(site, ansible_shell_executable=shell, launch_cluster={**site.cluster, "setup": setup})
+    (site.folder / "train.py").write_text(PROGRAM, encoding="utf-8")
+    start, more = (text.replace("{image}", image) for text in IN_IMAGES[name])
+    script = written(person, name, f"{start} bash -c 'python3 train.py $INSIDE $SLURM_PROCID'{more}")
+    try:
+        done = person.types("init", "--from", script, "--compare")
+    finally:
+        profile_file.unlink()
+    said = done.stdout + done.stderr
+    job = (site.folder / "jobs" / script.replace(".sbatch", ".yml")).read_text(encoding="utf-8")
+    assert ("container:" in job) == (not more), job
+    calls = 5 if more else 4
+    assert done.returncode == errors.OK and f"compare: {calls} calls of programs, no difference" in done.stdout, said

@@ -9,7 +9,6 @@ import importlib
 import importlib.util
 import os
 import sys
-from collections.abc import Mapping
 from typing import Any
 
 from rankzero.library import collection, importable
@@ -70,29 +69,6 @@ def of_step(words: list[str]) -> tuple[dict[str, str], list[str]]:
         more = f"{values[given.name]}," if given.name in values and given.name in ADDED else ""
         values[given.name] = more + _text(given.value)
     return values, [word for _line, word in rest]
-
-
-def taken(given: list[str], switches: frozenset[str], letters: Mapping[str, str]) -> tuple[dict[str, str], list[str]]:
-    """(options by long name, the words after them) of a command other than Slurm's.
-
-    switches: long names without a value; their value is "". letters: short option -> long name.
-    """
-    values: dict[str, str] = {}
-    rest = list(given)
-    while rest and rest[0].startswith("-") and rest[0] != "-":
-        word = rest.pop(0)
-        if word == "--":
-            break
-        if word.startswith("--"):
-            name, equals, value = word[2:].partition("=")
-        else:
-            name = letters.get(word[:2], word[1:2])
-            value = word[2:].removeprefix("=")
-            equals = "=" if value else ""
-        if not equals and name not in switches and rest:
-            value = rest.pop(0)
-        values[name] = f"{values[name]},{value}" if name in values and name == "bind" else value
-    return values, rest
 
 
 def names(text: str) -> frozenset[str]:

@@ -38,6 +38,11 @@ SYSTEM = ("/bin", "/usr/bin", "/sbin", "/usr/sbin")
 SETTINGS = {"accelerate": ("ACCELERATE_MIXED_PRECISION", "mixed_precision", "no")}
 #: What a rank is asked for, and where it notes that.
 RANK = "--rank"
+#: Becomes a rank with the Python of the image, whose programs find the stand-ins as those of a node do.
+IN_IMAGE = (
+    'tools=${0%/*} python=$(command -v python3 || command -v python) && export PATH="$tools/bin:$PATH" && '
+    'exec "$python" -I "$0" "$@"'
+)
 
 
 def launchers() -> Any:
@@ -51,15 +56,22 @@ def main(words: Sequence[str]) -> NoReturn:
     folder = os.environ.get("RANKZERO_CALLS") or os.path.join(HERE, "calls")
     if words[0] == RANK:
         folder, words = words[1], words[2:]
+        # A container may have dropped it.
+        os.environ["RANKZERO_CALLS"] = folder
     name = os.path.basename(words[0])
     runtime = os.environ.get("RANKZERO_RUNTIME")
     ours = runtime and any(word.startswith(f"{runtime}/") for word in words[1:])
     kind, count = launcher_words.launcher_of(words, launchers())
-    if ours and (name == "srun" or (is_python(name) and not kind)):
-        # The launch's own: its step, its sampler.
+    if is_python(name) and list(words[1:]) == ["-c", ""]:
+        # Whether Python starts at all, as a launch asks in a container.
+        sys.exit(0)
+    if ours and (name in ("srun", *launcher_words.APPTAINERS) or (is_python(name) and not kind)):
+        # The launch's own: its step, its containers, its sampler.
         execute(words)
     if name == "srun":
         step(words, folder)
+    if name in launcher_words.APPTAINERS:
+        container(words, folder)
     if kind:
         ranks(kind, words[count:], folder)
     path = shutil.which(words[0])
@@ -92,8 +104,41 @@ def step(words: Sequence[str], folder: str) -> NoReturn:
     if not numbered or any(option.name == "multi-prog" for option in given):
         execute(words)
     program = [word for _line, word in numbered]
-    options = words[1 : len(words) - len(program)]
-    execute([words[0], *options, *as_rank(program, folder)])
+    options = list(words[1 : len(words) - len(program)])
+    if not any(option.name.startswith("container-") for option in given):
+        execute([words[0], *options, *as_rank(program, folder)])
+    mounts = [str(option.value) for option in given if option.name == "container-mounts"][-1:]
+    # Of an option that is given twice, pyxis takes the last.
+    mounted = f"--container-mounts={','.join([*mounts, *places(folder)])}"
+    execute([words[0], *with_options(options, mounted), *as_rank_in_image(program, folder)])
+
+
+def container(words: Sequence[str], folder: str) -> NoReturn:
+    """Start the program of apptainer, which notes what it is asked for in its image."""
+    said = launcher_words.in_an_image(words)
+    if said is None or len(said[1]) < 2:
+        execute(words)
+    image, *program = said[1]
+    options = words[1 : len(words) - len(said[1])]
+    binds = [f"--bind={place}" for place in places(folder)]
+    execute([words[0], *with_options(options, *binds), image, *as_rank_in_image(program, folder)])
+
+
+def places(folder: str) -> list[str]:
+    """What a container mounts for the stand-ins, and for what they note."""
+    os.makedirs(folder, mode=0o700, exist_ok=True)
+    return [f"{HERE}:{HERE}:ro", f"{folder}:{folder}"]
+
+
+def with_options(options: Sequence[str], *further: str) -> list[str]:
+    """Options with further ones, before the word that ends them."""
+    ended = options[-1:] == ["--"]
+    return [*options[: len(options) - ended], *further, *options[len(options) - ended :]]
+
+
+def as_rank_in_image(program: Sequence[str], folder: str) -> list[str]:
+    """As `as_rank`, for a program of an image."""
+    return ["/bin/sh", "-c", IN_IMAGE, os.path.join(HERE, "stand_in.py"), RANK, folder, *program]
 
 
 def as_rank(program: Sequence[str], folder: str) -> list[str]:

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 
 from rankzero.sbatch.declared import PACKAGED, STARTERS
 from rankzero.sbatch.job import SIZES, Job, container, exported, integer, mount, read_option
-from rankzero.sbatch.launcher_words import MODULES, PYTHON, launcher_of, switches
-from rankzero.sbatch.options import names, of_step, taken
+from rankzero.sbatch.launcher_words import MODULES, PYTHON, in_an_image, launcher_of, switches, taken
+from rankzero.sbatch.options import names, of_step
 from rankzero.sbatch.sizes import STEP_SIZES, sizes
 
 #: Options of srun that a job's own step sets, or that say nothing about it, with what there is instead.
@@ -29,10 +29,6 @@ OF_AN_ALLOCATION = ("partition", "account", "qos", "time", "job-name", "reservat
 MEETING = names(
     "node_rank machine_rank master_addr master_port main_process_ip main_process_port rdzv_endpoint rdzv_id hostfile"
 )
-APPTAINER_SWITCHES = names(
-    "nv nvccli rocm cleanenv contain containall no-home writable writable-tmpfs no-mount-home fakeroot ipc pid"
-)
-APPTAINER_LETTERS = {"-B": "bind", "-e": "cleanenv", "-c": "contain", "-C": "containall", "-W": "workdir", "-H": "home"}
 
 
 @dataclass
@@ -69,8 +65,8 @@ def read(line: int, words: list[str]) -> Step:
         if head == "srun":
             given, rest = of_step(rest[1:])
             step.srun = {name.replace("_", "-"): value for name, value in given.items()}
-        elif head in ("apptainer", "singularity") and rest[1:2] in (["exec"], ["run"]):
-            step.image, rest = taken(rest[2:], APPTAINER_SWITCHES, APPTAINER_LETTERS)
+        elif image := in_an_image(rest):
+            step.image, rest = image
             step.image["image"], rest = (rest or [""])[0], rest[1:]
         elif head == "uv" and rest[1:2] == ["run"]:
             rest = _uv_run(step, rest[2:])

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 from argparse import Namespace
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from rankzero.errors import RankzeroError
 from rankzero.init import write_project
 from rankzero.options import parse
 from rankzero.sbatch.calls import added, calls, differences, of_ranks
+from tests.stand_ins import PYXIS_SRUN, apptainer, command, squashfs
 from tests.unit.command.recorded import needs_sandbox
 
 SRUN = "srun python train.py"
@@ -33,7 +35,7 @@ def asked(folder: Path, body: str, *more: str, head: str = "") -> tuple[Namespac
 
 
 @needs_sandbox
-@pytest.mark.parametrize("body", [SRUN, f"{SRUN}\ntouch x"])
+@pytest.mark.parametrize("body", [SRUN, f"{SRUN}\ntouch x", "srun --container-image=a.sqsh python train.py"])
 def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) -> None:
     given, job = asked(tmp_path, body, "--arg", "two words", "-c", "alpha")
     said = "\n".join(both_ways.plan(given, job))
@@ -45,7 +47,8 @@ def test_it_says_what_will_run_and_on_how_many_nodes(tmp_path: Path, body: str) 
 @pytest.mark.parametrize(
     ("body", "head", "more", "why"),
     [
-        ("srun --container-image=a.sqsh python train.py", "", (), "container"),
+        (SRUN, "--container-image=/a.sqsh", (), "container"),
+        ("srun podman run a python train.py", "", (), "container"),
         (f"{SRUN} $SLURM_ARRAY_TASK_ID", "--ntasks-per-node=1 --array=1-2", (), "sweep"),
         (f"cd sub && {SRUN}", "", (), "submitted from another folder"),
         (SRUN, "--export=NONE", (), "--export=NONE"),
@@ -68,6 +71,39 @@ def test_a_script_is_submitted_from_the_current_folder(tmp_path: Path, monkeypat
     script.write_text(f"#!/bin/bash\n{SRUN}\n", encoding="utf-8")
     given = parse(["init", "--from", "scripts/train.sbatch", "--compare"])
     assert "sbatch scripts/train.sbatch " in "\n".join(both_ways.plan(given, write_project(given)[0]))
+
+
+@needs_sandbox
+@pytest.mark.parametrize(
+    "start",
+    [
+        "srun -n1 --container-image={image} --container-mounts=/etc:/data --container-workdir=/usr",
+        "srun -n1 --container-image={image} --container-workdir=/usr --",
+        "srun -n1 apptainer exec --bind=/etc:/data --pwd=/usr {image}",
+        "apptainer exec --pwd=/usr {image}",
+    ],
+)
+def test_a_program_of_an_image_is_noted_there(tmp_path: Path, start: str) -> None:
+    """A shell of the image runs, and finds the stand-ins, whose folder and notes are mounted."""
+    given, _job = asked(tmp_path, SRUN)
+    tools, image, calls_ = tmp_path / "tools", tmp_path / "i.sqsh", tmp_path / "calls"
+    both_ways._stand_ins(str(tools), given)
+    command(tmp_path / "real", "srun", PYXIS_SRUN)
+    apptainer(tmp_path / "real")
+    slurm = command(tmp_path / "slurm", "srun", '#!/bin/bash\nwhile [[ $1 = -* ]]; do shift; done\nexec "$@"\n')
+    squashfs(image, {"PATH": "/usr/bin:/bin", "INSIDE": "torch"})
+    environment = {
+        "PATH": f"{tools}/bin:{tmp_path}/real:/usr/bin:/bin",
+        "RANKZERO_CALLS": str(calls_),
+        "PYXIS_STAND_IN_SRUN": str(slurm),
+    }
+    words = [*start.format(image=image).split(), "bash", "-c", "python3 train.py $INSIDE"]
+    subprocess.run(words, env=environment, check=True, timeout=60)
+    (noted_,) = [json.loads(path.read_text(encoding="utf-8")) for path in calls_.glob("*.json")]
+    assert (noted_["program"], noted_["arguments"], noted_["folder"]) == ("python", ["train.py", "torch"], "/usr")
+    asked_for = (tmp_path / "i.sqsh.words").read_text(encoding="utf-8")
+    assert all(f"{place}:{place}" in asked_for for place in (tools, calls_))
+    assert ("/etc:/data" in asked_for) == ("/etc:/data" in start)
 
 
 def test_it_is_for_a_script(tmp_path: Path) -> None:
