@@ -67,7 +67,10 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "status": (*SELECTION, "all", "active", "limit", "single", "sort", "width"),
     "notify": (*SELECTION, "metrics_file", "metrics_hours"),
     "compare": ("launches", "time"),
-    "both_ways": (*JOB, "script", "script_arguments", "stand_ins", "compared_as", "setup", "mounts", "minutes", "dest", "stop"),
+    "both_ways": (
+        *(*JOB, "script", "script_arguments", "stand_ins", "compared_as"),
+        *("setup", "mounts", "minutes", "dest", "stop"),
+    ),
     "report": ("launches", "sweep", "time", "limit", "dest", "annotations"),
     "sync": ("launches", "wandb", "api_key_file"),
     "usage": ("by", "launch_name", "since", "up_to", "csv"),

@@ -10,6 +10,7 @@ imports Ansible.
 from __future__ import annotations
 
 import abc
+import contextlib
 import re
 import shutil
 import sys
@@ -277,12 +278,9 @@ class Wait(abc.ABC):
 
         limits = {"stall_seconds": STALL_SECONDS / 2, "stall_factor": STALL_FACTOR / 2}
         arguments = {"run_dir": watch.run_dir, **limits, "x_paces": list(event.paces)}
-        failing: tuple[type[Exception], ...] = (*self.FAILED, OSError)
-        try:
-            result = self.call("rankzero.slurm.job_diagnosis", arguments, DIAGNOSIS_SPEC)
-        except failing:
-            result = {}
-        diagnosis = result.get("diagnosis")
+        diagnosis = None
+        with contextlib.suppress(*self.FAILED, OSError):
+            diagnosis = self.call("rankzero.slurm.job_diagnosis", arguments, DIAGNOSIS_SPEC).get("diagnosis")
         if event.kind != "slow" and at_work(diagnosis, watch.pace.silence(time.monotonic()), watch.metrics):
             watch.pace.work(time.monotonic())
             watch.stands = ""
