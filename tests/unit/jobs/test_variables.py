@@ -35,7 +35,7 @@ def names_read(text: str) -> set[str]:
 
 def _environment() -> jinja2.Environment:
     environment = jinja2.Environment()
-    for name in ("basename", "bool", "extract", "mandatory", "match"):
+    for name in ("basename", "bool", "combine", "extract", "mandatory", "match"):
         environment.filters[name] = environment.tests[name] = str
     return environment
 
