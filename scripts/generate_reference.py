@@ -36,6 +36,7 @@ import json_documents  # noqa: E402
 import reference_pages  # noqa: E402
 import role_options  # noqa: E402
 import rooms  # noqa: E402
+import skills  # noqa: E402
 import tested  # noqa: E402
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings  # noqa: E402
@@ -289,6 +290,7 @@ FILES = {
     **reference_pages.PAGES,
     **json_documents.FILES,
     **for_programs.FILES,
+    **skills.FILES,
 }
 
 

@@ -313,6 +313,12 @@ ROWS.update(
             "what": of("string", "What it does."),
             "input": of("object", "The JSON Schema of its arguments."),
         },
+        "skill": {
+            "name": of("string", "The skill."),
+            "what": of("string", "What it is for."),
+            "path": maybe("string", "Its file, where it was installed."),
+            "written": of("boolean", "Whether that was written; false if it was there."),
+        },
         "spec": {
             "key": of("string", "The key, with its sections before it."),
             "value": of("string", "What its value may be."),

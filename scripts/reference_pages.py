@@ -254,7 +254,12 @@ def command() -> str:
     assert isinstance(verbs, dict)
     common = [row for row in _option_rows(verbs["ls"]) if row in {*_option_rows(verbs["why"])}]
     common = [row for row in common if not row.startswith("| `LAUNCH`")]
-    lines += ["## Of every verb", "", "`completion` and `spec` run no playbook; of these they have `--json` only.", ""]
+    lines += [
+        "## Of every verb",
+        "",
+        "`completion`, `skill` and `spec` run no playbook; of these they have `--json` only.",
+        "",
+    ]
     lines += ["| argument | meaning |", "| --- | --- |", *common, ""]
     for verb, parser in verbs.items():
         lines += [f"## rankzero {verb}", "", str(parser.description), "", "```text", _usage(verb, parser), "```", ""]

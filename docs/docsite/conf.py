@@ -26,7 +26,7 @@ html_title = "rankzero.slurm"
 extensions = ["myst_parser", "sphinx_antsibull_ext"]
 # scripts/docs writes index.md: the README and the navigation.
 include_patterns = ["**.md", "collection/*.rst"]
-exclude_patterns = ["README.md", "docs/docsite", ".github"]
+exclude_patterns = ["README.md", "docs/docsite", ".github", "python"]
 # Links to a heading, as on GitHub.
 myst_heading_anchors = 4
 

@@ -81,6 +81,12 @@ def _completion(given: Namespace) -> tuple[int, Made]:
     return errors.OK, [{"shell": given.shell, "script": script(given.shell)}]
 
 
+def _skill(given: Namespace) -> tuple[int, Made]:
+    from rankzero.skills import carry_out
+
+    return carry_out(given)
+
+
 def _spec(given: Namespace) -> tuple[int, Made]:
     from rankzero.spec_keys import lines, rows
 
@@ -100,6 +106,7 @@ LOCAL: dict[str, Callable[[Namespace], tuple[int, Made]]] = {
     "init": _init,
     "completion": _completion,
     "mcp": _mcp,
+    "skill": _skill,
     "spec": _spec,
 }
 

@@ -212,10 +212,11 @@ ROWS = {
     "init": "files",
     "completion": "scripts",
     "mcp": "tools",
+    "skill": "skills",
     "spec": "keys",
 }
 #: The verbs that run no playbook, which make their rows themselves.
-LOCAL = ("init", "completion", "mcp", "spec")
+LOCAL = ("init", "completion", "mcp", "skill", "spec")
 PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "run": _run,
     "ls": _ls,

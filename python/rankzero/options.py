@@ -37,6 +37,7 @@ VERBS: dict[str, str] = {
     "lab": "boot or remove a Slurm cluster on this machine",
     "completion": "print a shell's completion script",
     "mcp": "offer verbs as tools to programs that speak the Model Context Protocol",
+    "skill": "show or install what an assistant reads about this command",
     "spec": "say what a key of the job spec means, without a cluster",
 }
 
@@ -66,7 +67,7 @@ def parser() -> Parser:
             verb, help=purpose, description=f"{purpose[0].upper()}{purpose[1:]}.", allow_abbrev=False
         )
         globals()[f"_{verb}"](verb_parser)
-        if verb not in ("completion", "spec"):
+        if verb not in ("completion", "skill", "spec"):
             _everywhere(verb_parser)
         verb_parser.add_argument("--json", action="store_true", help="print one JSON document; the rest goes to stderr")
     return top
@@ -300,6 +301,13 @@ def _mcp(parser: Parser) -> None:
     parser.add_argument("--budget", metavar="NAME=NUMBER", help=text)
     text = "the folder whose job files may be planned and run; default jobs"
     parser.add_argument("--jobs", metavar="FOLDER", default="jobs", help=text)
+
+
+def _skill(parser: Parser) -> None:
+    parser.add_argument("action", choices=("list", "install"), nargs="?", default="list", help="default: list")
+    text = "install: the folder that gets a folder for each; default .agents/skills"
+    parser.add_argument("--dest", metavar="FOLDER", default=".agents/skills", help=text)
+    parser.add_argument("--force", action="store_true", help="install: replace files with another content")
 
 
 def _spec(parser: Parser) -> None:

@@ -22,7 +22,13 @@ from tests.unit.command.conftest import Ansible
 from tests.unit.command.test_documents import KEY, LAUNCH, PLAYED, PROVEN, REPORT, RUN
 from tests.unit.command.test_many import RUNNING
 
-LOCAL = {"init": "init .", "completion": "completion bash", "spec": "spec resources", "mcp": "mcp"}
+LOCAL = {
+    "init": "init .",
+    "completion": "completion bash",
+    "spec": "spec resources",
+    "mcp": "mcp",
+    "skill": "skill list",
+}
 LINES = {**{verb: line for verb, (line, _results) in PLAYED.items()}, **LOCAL}
 ONE = f"gpt/{KEY}/1"
 
