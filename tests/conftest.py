@@ -71,8 +71,8 @@ ORDER = (
 BUSY = ("tests/quality/", *WITH_TORCH)
 
 
-def pytest_pycollect_makemodule() -> None:
-    """Keep what pytest has made of the next file of tests, although a program of the runtime was imported before.
+def pytest_collectstart() -> None:
+    """Keep what pytest makes of the next file of tests, although a program of the runtime was imported before.
 
     Such a program compiles nothing into the folder of a launch: it sets sys.dont_write_bytecode.
     """
