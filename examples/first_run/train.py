@@ -207,7 +207,6 @@ def train(options: argparse.Namespace) -> "dict[str, object] | None":
             say(f"saved checkpoint at step {step}")
         if stopping:
             dist.barrier()  # a rank that ends early could have the others ended before rank 0 has saved
-            dist.destroy_process_group()
             return None
         for group in optimizer.param_groups:
             group["lr"] = learning_rate(step, options.steps, options.lr)
@@ -241,7 +240,6 @@ def train(options: argparse.Namespace) -> "dict[str, object] | None":
         "seed": options.seed,
         "torch": torch.__version__,
     }
-    dist.destroy_process_group()
     return result
 
 
@@ -276,7 +274,7 @@ if __name__ == "__main__":
     if result is not None and int(os.environ.get("RANK", "0")) == 0:
         write_result(options.result, result)
         say(f"result {options.result} loss {result['loss']} parameters_identical {result['parameters_identical']}")
-    # Gloo's threads outlive destroy_process_group(). On a busy node one of them may release a tensor while the
-    # interpreter shuts down, which aborts the process. So end without that.
+    # The process group ends with the process. Freeing it waits for Gloo's threads and holds the interpreter's lock: one
+    # that releases a tensor meanwhile waits for that lock, and the rank hangs. In a shutdown it aborts the process.
     sys.stdout.flush()
     os._exit(0)

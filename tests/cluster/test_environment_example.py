@@ -94,25 +94,19 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path
         # Threads of torch that wait for each other by spinning take a busy machine's processors from each other.
         "OMP_NUM_THREADS": "1",
     }
-    # torch may hang for ever while it takes a process group down: one run that hangs is followed by another.
-    rc = None
-    for _attempt in range(2):
-        # Into a file, which is there to be read when it does not end.
-        with said.open("w") as output:
-            inner = subprocess.Popen(
-                [*command, ROOT / "tests" / "cluster" / "first_run_program.py"],
-                cwd=example, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
-            )  # fmt: skip
-        try:
-            rc = inner.wait(PROGRAM_SECONDS)
-            break
-        except subprocess.TimeoutExpired:
-            continue
-        finally:
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(inner.pid, signal.SIGKILL)  # with the ranks that it has started
-    if rc is None:
-        pytest.fail(f"the tests of the program hung twice:\n{said.read_text()}", pytrace=False)
+    # Into a file, which is there to be read when it does not end.
+    with said.open("w") as output:
+        inner = subprocess.Popen(
+            [*command, ROOT / "tests" / "cluster" / "first_run_program.py"],
+            cwd=example, env=environment, stdout=output, stderr=subprocess.STDOUT, start_new_session=True,
+        )  # fmt: skip
+    try:
+        rc = inner.wait(PROGRAM_SECONDS)
+    except subprocess.TimeoutExpired:
+        pytest.fail(f"the tests of the program hang:\n{said.read_text()}", pytrace=False)
+    finally:
+        with contextlib.suppress(ProcessLookupError):
+            os.killpg(inner.pid, signal.SIGKILL)  # with the ranks that it has started
     shutil.rmtree(unpacked)
     text = said.read_text(encoding="utf-8")
     assert rc == 0, text

@@ -139,12 +139,11 @@ def main():
         temporary.write_text(json.dumps(result, indent=1) + "\n", encoding="utf-8")
         temporary.replace(os.environ.get("RANKZERO_ARTIFACT", "result.json"))
     dist.barrier()
-    dist.destroy_process_group()
 
 
 if __name__ == "__main__":
     main()
-    # Gloo's threads outlive destroy_process_group(). On a busy node one of them may release a tensor while the
-    # interpreter shuts down, which aborts the process. So end without that.
+    # The process group ends with the process. Freeing it waits for Gloo's threads and holds the interpreter's lock: one
+    # that releases a tensor meanwhile waits for that lock, and the rank hangs. In a shutdown it aborts the process.
     sys.stdout.flush()
     os._exit(0)
