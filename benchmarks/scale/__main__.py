@@ -53,8 +53,8 @@ with open(answer, "w") as stream:
     json.dump(counts, stream)
 sys.exit(code)
 """
-#: As in preflight/preflight_steps.py.
-MANY_NODES = 64
+#: On more nodes, those of the preflight (preflight/preflight_steps.py) and of the logs (`logs.per`) share files.
+MANY_NODES, MANY_LOGS = 16, 64
 KINDS = ("opens", "listings", "processes", "connections")
 
 
@@ -159,7 +159,7 @@ def main() -> None:
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-            for name, number in logs.measured(Path(folder), size, options.ranks, many=size > MANY_NODES).items():
+            for name, number in logs.measured(Path(folder), size, options.ranks, many=size > MANY_LOGS).items():
                 rows.setdefault(name, []).append(number)
         rows.setdefault("files of preflight, logs and samples", []).append(
             files + rows["files of logs and samples"][-1]

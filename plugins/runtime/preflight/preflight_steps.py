@@ -36,7 +36,7 @@ echo "no python3 here"
 exit 78"""
 # On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task; the nodes'
 # reports are among it. On fewer, each node writes files of its own.
-MANY_NODES = 64
+MANY_NODES = 16
 _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
 _PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
 
