@@ -41,7 +41,7 @@ def alone(program: ModuleType, monkeypatch: pytest.MonkeyPatch) -> Iterator[Modu
     before, train, kept = signal.getsignal(signal.SIGTERM), program.train, []
 
     def in_a_group_of_its_own(options: Any) -> Any:
-        """A group that is freed may wait for ever for a thread of its own: the program leaves it, and so do the tests."""
+        """A group that is freed may wait for its own thread for ever: the program leaves it, and so do the tests."""
         result = train(options)
         kept.append(program.dist.group.WORLD)
         program.dist.destroy_process_group()  # fails where the program has done it
