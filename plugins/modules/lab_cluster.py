@@ -139,7 +139,8 @@ options:
     description:
       - Lines to add to C(slurm.conf), each C(Key=Value).
       - Lines that begin with C(SwitchName=), C(BlockName=) or C(BlockSizes=) go to C(topology.conf) instead.
-      - A line with a key of the lab replaces the lab's. With C(AuthType=auth/slurm), which Slurm has from 23.11 on, the lab has a key.
+      - A line with a key of the lab replaces the lab's.
+      - With C(AuthType=auth/slurm), which Slurm has from 23.11 on, the lab has its key.
     type: list
     elements: str
     default: []
