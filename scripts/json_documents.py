@@ -163,6 +163,13 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
         "standing": maybe("string", "What has become of it, before the wait; null where that was not asked."),
         **ENDED,
     },
+    "pipeline": {
+        "kind": of("string", "job or sweep."),
+        "file": maybe("string", "Its job file."),
+        "submission": of("string", "submitted, adopted, unchanged, missing or planned."),
+        "standing": maybe("string", "What had become of it, before the wait."),
+        "status": ENDED["status"],
+    },
     "attach": ENDED,
     "logs": {
         "dest": of("string", "The folder on this machine."),

@@ -29,8 +29,8 @@ TRIAL = ("--check", "--explain", "--json")
 PLANNED = "--planned"
 OF_A_RUN = (PLANNED, "--wait", "-d", "--detach", "--rerun")
 #: The verbs that act only without --check, and those whose rows are launches to go on with.
-TRIED = ("run", "sweep", "reconcile", "pull", "sync", "notify")
-GOES_ON = ("run", "attach", "why", "ls", "sweep")
+TRIED = ("run", "sweep", "pipeline", "reconcile", "pull", "sync", "notify")
+GOES_ON = ("run", "attach", "why", "ls", "sweep", "pipeline")
 #: A key of the job spec at the beginning of a mistake.
 _KEY = re.compile(r"^\s*-?\s*([a-z_]+(?:\.[a-z_]+)*): ", re.M)
 #: Of many launches, the first so many are named.

@@ -26,6 +26,7 @@ PLAN = ("submission", "planned", "plan", "explain", "missing", "script", "world_
 MEASURED = ("nodes", "ranks", "wall_time", "scalars", "seconds", "speed_up", "efficiency")
 SHELL = ("allocate", "shell", "commands", "folder", "allocation", "nodes", "notes")
 ELEMENT = ("number", "parameters", "submission", "why")
+STAGE = ("kind", "file", "submission", "standing")
 PULL = ("dest", "bytes", "files", "artifact")
 #: What a row of usage may be for.
 GROUPS = ("user", "account", "month", "name")
@@ -162,6 +163,16 @@ def _sweep(played: Played, host: str) -> list[dict[str, Any]]:
     return rows
 
 
+def _pipeline(played: Played, host: str) -> list[dict[str, Any]]:
+    waits = {wait.get("run_dir"): wait for wait in played.results("job_wait", host)}
+    rows = []
+    for stage in _last(played, "job_pipeline", host).get("stages") or []:
+        wait = waits.get(stage.get("run_dir"))
+        named = _named(host, {**stage, "run_dir": stage.get("run_dir") or stage.get("sweep_dir")})
+        rows.append({**named, **_picked(stage, STAGE), "status": status(wait) if wait else None})
+    return rows
+
+
 def _attach(played: Played, host: str) -> list[dict[str, Any]]:
     wait = _last(played, "job_wait", host)
     rows = _ended(played, host, wait, wait) if wait else []
@@ -226,6 +237,7 @@ PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "pull": _pull,
     "usage": _usage,
     "sweep": _sweep,
+    "pipeline": _pipeline,
     "cancel": _cancel,
     "logs": Rows("job_logs", None, ("dest", "bytes", "files", "merged", "over")),
     "compare": Rows("job_compare", "launches", MEASURED),

@@ -33,6 +33,7 @@ VERBS: dict[str, str] = {
     "pull": "fetch the artifact or other outputs, verified",
     "shell": "open a shell with the resources and the environment of a job",
     "sweep": "run a sweep, and compare its results",
+    "pipeline": "run jobs that depend on each other, each once",
     "reconcile": "make a cluster match a folder of job files",
     "lab": "boot or remove a Slurm cluster on this machine",
     "completion": "print a shell's completion script",
@@ -132,6 +133,10 @@ def _run(parser: Parser) -> None:
 def _sweep(parser: Parser) -> None:
     _launching(parser)
     parser.add_argument("--elements", metavar="N,M", help="only these elements")
+
+
+def _pipeline(parser: Parser) -> None:
+    _launching(parser)
 
 
 def _plan(parser: Parser) -> None:

@@ -151,6 +151,10 @@ def _sweep(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "sweep", {**_job(given), **_wait(given), **_flag("rerun", given.rerun), **elements}
 
 
+def _pipeline(given: Namespace) -> tuple[str, dict[str, Any]]:
+    return "pipeline", {**_job(given), **_wait(given), **_flag("rerun", given.rerun)}
+
+
 def _plan(given: Namespace) -> tuple[str, dict[str, Any]]:
     return "plan", {**_job(given), **_flag("explain", given.explain)}
 
@@ -254,6 +258,7 @@ PLAYBOOKS: dict[str, Callable[[Namespace], tuple[str, dict[str, Any]]]] = {
     "pull": _pull,
     "shell": _shell,
     "sweep": _sweep,
+    "pipeline": _pipeline,
     "reconcile": _reconcile,
     "lab": _lab,
 }

@@ -84,7 +84,7 @@ def budget_of(given: str | None, jobs: str) -> Budget | None:
         return None
     name, _, hours = given.partition("=")
     try:
-        minutes = int(float(hours) * 60)
+        minutes = int(round(float(hours) * 60, 6))
     except (ValueError, OverflowError):
         minutes = -1
     if name != "node_hours" or minutes < 0:

@@ -103,6 +103,25 @@ PLAYED: dict[str, tuple[str, list[list[tuple[str, str, dict[str, Any]]]]]] = {
             [("job", "failed", {"msg": "nodes: must be a number"})],
         ],
     ),
+    "pipeline": (
+        "pipeline jobs/both.yml",
+        [
+            [
+                (
+                    "job_pipeline",
+                    "ok",
+                    {
+                        "stages": [
+                            {**LAUNCH, "kind": "job", "file": "train.yml", "submission": "submitted"},
+                            {**SWEPT, "kind": "sweep", "file": "lr.yml"},
+                        ]
+                    },
+                ),
+                ("job_wait", "ok", PROVEN),
+            ],
+            [("job_pipeline", "failed", {"msg": "after: a circle"})],
+        ],
+    ),
     "ls": ("ls", [[("job_info", "ok", {"launches": [REPORT.as_dict(), PROVEN]})], []]),
     "why": (
         "why gpt",

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from rankzero import errors
+from rankzero.documents import LOCAL
 from rankzero.options import VERBS
 from rankzero.verbs import PLAYBOOKS
 from tests.repository import ROOT, files
@@ -108,6 +109,7 @@ LINES: dict[str, tuple[str, dict[str, Any], list[str]]] = {
     ),
     "shell jobs/train.yml -n 1": ("shell", {"job": "jobs/train.yml", "nodes": "1", "run": True}, []),
     "shell jobs/train.yml --show": ("shell", {"job": "jobs/train.yml"}, []),
+    "pipeline jobs/both.yml -d": ("pipeline", {"job": "jobs/both.yml", "launch_wait": False}, []),
     "sweep jobs/train.yml --elements 0,3": ("sweep", {"job": "jobs/train.yml", "elements": ["0", "3"]}, []),
     "reconcile jobs --check": ("reconcile", {"jobs": "jobs"}, ["--check", "--diff"]),
     "lab down --name two": ("lab", {"state": "absent", "lab": "two"}, []),
@@ -127,7 +129,7 @@ def test_verb_is_a_line_of_ansible_playbook(line: str, rankzero: Callable[..., i
 
 
 def test_every_verb_has_its_playbook() -> None:
-    assert set(PLAYBOOKS) == set(VERBS) - {"init", "completion", "spec"}
+    assert set(PLAYBOOKS) == set(VERBS) - set(LOCAL)
     used = {line.split()[0] for line in LINES}
     assert used == set(PLAYBOOKS)
     missing = [name for name, _, _ in LINES.values() if f"playbooks/{name}.yml" not in files("playbooks/")]
