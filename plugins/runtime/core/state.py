@@ -37,6 +37,8 @@ class Signals:
     terminated: bool = False
     landed: bool = False
     cancelled: bool = False
+    #: Those that a user's own batch script was sent by scancel.
+    passed: list[int] = field(default_factory=list)
 
 
 @dataclass(eq=False)

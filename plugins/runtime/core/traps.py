@@ -12,6 +12,8 @@ from core import processes
 from core.log import log_line
 from core.state import PROGRAM, Job
 
+# What a user's own batch script may be sent by `scancel --batch --signal`, and decides itself.
+_OF_A_SCRIPT = (signal.SIGHUP, signal.SIGQUIT, signal.SIGALRM, signal.SIGUSR1, signal.SIGUSR2)
 _ALL = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1, signal.SIGUSR2, signal.SIGURG)
 
 
@@ -52,9 +54,19 @@ def during_the_step(job: Job) -> None:
     def landed(_number: int, _frame: FrameType | None) -> None:
         job.signals.landed = True
 
+    def passed(number: int, _frame: FrameType | None) -> None:
+        job.signals.passed.append(number)
+
     signal.signal(signal.SIGTERM, terminated)
     signal.signal(signal.SIGINT, terminated)
     signal.signal(signal.SIGUSR1, landed)
+    ours = {
+        signal.SIGUSR1: job.get("RANKZERO_ARTIFACT_THEN") == "end",
+        signal.SIGUSR2: bool(job.get("RANKZERO_EARLY_SECONDS")),
+    }
+    for number in _OF_A_SCRIPT if job.is_script else ():
+        if not ours.get(number):
+            signal.signal(number, passed)
 
 
 def no_artifact() -> None:

@@ -59,6 +59,8 @@ def act_on_signals(job: Job) -> None:
     if signals.early_due and step.ended_by == PROGRAM and step.process:
         signals.early_due = False
         _tell_early(job)
+    while signals.passed:
+        _tell_script(job, signals.passed.pop(0))
 
 
 def _tell_early(job: Job) -> None:

@@ -73,7 +73,8 @@ def test_a_line_that_looks_for_the_job_by_its_name_is_named(line: str, named: bo
     [
         ("script=$(scontrol show job $SLURM_JOB_ID | awk -F= '/Command=/{print $2}')", True),
         ("cd $(dirname $(scontrol show job $SLURM_JOBID | grep -oP '(?<=Command=)[^ ]+'))", True),
-        *((f"squeue -h -j $SLURM_JOB_ID {option}", True) for option in ("-o %o", "-ho '%i %.20o'", "--format=%o")),
+        *((f"scontrol show job $SLURM_JOB_ID | grep {word}=", True) for word in ("WorkDir", "StdOut", "StdErr")),
+        *((f"squeue -j $SLURM_JOB_ID {option}", True) for option in ("-o %Z", "-ho '%i %.20o'", "--format=%o")),
         *((f"squeue -h -j $SLURM_JOB_ID {option}", False) for option in ("-o %i", "-o '%.10i %j'", "--format=%N")),
         ("scontrol show job $SLURM_JOB_ID  # Command=", False),
         ("MyCommand=train", False),

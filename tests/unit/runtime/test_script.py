@@ -178,6 +178,20 @@ def test_the_signal_that_it_has_asked_for_reaches_it_and_it_decides_what_follows
     assert job.outcome()["success"]
 
 
+@pytest.mark.parametrize("name", ["HUP", "QUIT", "ALRM", "USR1", "USR2"])
+def test_a_signal_that_it_sends_itself_reaches_it(site: Site, name: str) -> None:
+    """As `scancel --batch --signal=USR1 $SLURM_JOB_ID` has slurmstepd do it: to the process that Slurm has started."""
+    job = script(site, f"trap 'echo told' {name}; echo ready", "until [ -e go ]; do sleep 0.1; done; echo end")
+    process = job.start()
+    wait_for(lambda: (job.run / "logs/0/rank-0000.log").exists() and "ready" in printed(job), process)
+    os.kill(process.pid, getattr(signal, f"SIG{name}"))
+    wait_for(lambda: "told" in printed(job), process)
+    (job.run / "work" / "go").touch()
+    assert process.wait(timeout=60) == 0
+    assert printed(job) == "ready\ntold\nend\n"
+    assert job.outcome()["success"]
+
+
 def test_all_that_it_has_started_ends_with_its_artifact(site: Site) -> None:
     job = script(
         site,

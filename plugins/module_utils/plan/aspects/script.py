@@ -46,8 +46,8 @@ _ASKED = (
         "asks Slurm for jobs by name, and that of this one is {name}.KEY.GENERATION; use $SLURM_JOB_ID",
     ),
     (
-        re.compile(r"^[^#]*(?:\bCommand=|\bsqueue\b[^#|;&]*%\.?\d*o\b)"),
-        "asks Slurm where the script lies, and Slurm knows the launch's own; use $SLURM_SUBMIT_DIR and a path below it",
+        re.compile(r"^[^#]*(?:\b(?:Command|WorkDir|StdOut|StdErr)=|\bsqueue\b[^#|;&]*%\.?\d*[oZ]\b)"),
+        "asks Slurm where the script or its output lies, and Slurm knows the launch's own; use $SLURM_SUBMIT_DIR",
     ),
 )
 
