@@ -55,6 +55,7 @@ WRITES_ITSELF = {
     "python/rankzero/sbatch/jail.py copy": "a root folder in memory",
     "python/rankzero/sbatch/jail.py written": "a root folder in memory",
     "python/rankzero/sbatch/stand_in.py note": "a new file in a folder of the launch, on the cluster",
+    "python/rankzero/sbatch/stand_in.py places": "as note, before a container mounts it",
     "python/rankzero/playbook.py play": "a temporary folder of its own",
 }
 #: Writes by module and name. `open` and `os.open` count by their mode.
