@@ -57,8 +57,9 @@ options:
     default: false
   planned:
     description:
-      - What RV(planned) of an earlier plan was. The launch must be the one that was planned, with the same key, and may
-        use no more than was planned. If it is not, nothing is submitted, and the error has C(error_code=plan_again).
+      - What RV(planned) of an earlier plan was. The launch must be the one that was planned, with the same name and
+        key, and may use no more than was planned. If it is not, nothing is submitted, and the error has
+        C(error_code=plan_again).
       - No later generation than the planned one is submitted. So a call that comes late, again or after another one
         finds the launch in whatever way it has ended, and submits none.
     type: str
@@ -219,11 +220,11 @@ plan:
   elements: str
 planned:
   description:
-    - This launch in one word, for O(planned). Its key, its generation and the node-minutes that it may use at most, or
-      C(any) where it has no time limit.
+    - This launch in one word, for O(planned). Its name, key and generation, and the node-minutes that it may use at
+      most, or C(any) where it has no time limit.
   returned: always but with O(state=absent)
   type: str
-  sample: 469c8ef2a1b2c3d4/1/240
+  sample: gpt-small/469c8ef2a1b2c3d4/1/240
 proof:
   description: What proves the launch; null if the job declares no artifact.
   returned: always

@@ -3,9 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """From a plan to the request for the module on the cluster (submit/request.py), and its word.
 
-The word of a planned launch is KEY/GENERATION/NODE-MINUTES. Who has it can ask for this launch and for no other: what
-is not part of the key, such as the time limit, may not make it dearer, and a call that comes late submits no further
-generation.
+The word of a planned launch is NAME/KEY/GENERATION/NODE-MINUTES. Who has it can ask for this launch and for no other:
+what is not part of the key, such as the time limit, may not make it dearer, and a call that comes late submits no
+further generation.
 """
 
 from __future__ import annotations
@@ -34,7 +34,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request impo
 
 #: In the place of the node-minutes of a launch without a time limit.
 ANY = "any"
-_WORD = re.compile(rf"([0-9a-f]{{16}})/([1-9][0-9]{{0,8}})/({ANY}|0|[1-9][0-9]{{0,11}})")
+_WORD = re.compile(
+    rf"([A-Za-z0-9][\w.-]{{0,63}}/[0-9a-f]{{16}})/([1-9][0-9]{{0,8}})/({ANY}|0|[1-9][0-9]{{0,11}})", re.ASCII
+)
 
 
 def node_minutes(request: Request) -> int | None:
@@ -46,19 +48,20 @@ def node_minutes(request: Request) -> int | None:
 def word_of(request: Request, generation: int) -> str:
     """The word of one generation of a launch."""
     most = node_minutes(request)
-    return f"{short_key(request.key)}/{generation}/{ANY if most is None else most}"
+    return f"{request.name}/{short_key(request.key)}/{generation}/{ANY if most is None else most}"
 
 
 def planned_generation(request: Request, word: str) -> int:
     """The generation that was planned, which is the last to be submitted. Raises PlanAgain for another launch."""
     told = _WORD.fullmatch(word)
     if told is None:
-        raise RankzeroError(f"planned: {word!r} is not what a plan returns: KEY/GENERATION/NODE-MINUTES")
-    key, generation, most = told.groups()
-    now, asks = short_key(request.key), node_minutes(request)
-    if key != now:
+        raise RankzeroError(f"planned: {word!r} is not what a plan returns: NAME/KEY/GENERATION/NODE-MINUTES")
+    launch, generation, most = told.groups()
+    # Of the same program under another name the key is the same.
+    now, asks = f"{request.name}/{short_key(request.key)}", node_minutes(request)
+    if launch != now:
         raise PlanAgain(
-            f"planned: {key} was planned, and the launch is {now} now: the job or its code has changed. Plan again."
+            f"planned: {launch} was planned, and the launch is {now} now: the job or its code has changed. Plan again."
         )
     if most != ANY and (asks is None or asks > int(most)):
         more = "has no time limit" if asks is None else f"may use {asks}"

@@ -43,7 +43,7 @@ DOCS = {
     "run": "submit what plan has returned, and return at once. Repeat it if the answer was lost: there is one job",
 }
 _LAUNCH = r"last|\d+([._]\d+)?|[A-Za-z0-9][\w.-]{0,63}(/[0-9a-f]{4,64}(/\d{1,9})?)?"
-_WORD = r"[0-9a-f]{16}/[1-9]\d{0,8}/(any|\d{1,12})"
+_WORD = r"[A-Za-z0-9][\w.-]{0,63}/[0-9a-f]{16}/[1-9]\d{0,8}/(any|\d{1,12})"
 _KEY = r"[A-Za-z_][\w.-]{0,100}"
 Job = Annotated[str, "a job file or batch script, as its path below the folder of jobs"]
 Nodes = Annotated[int, "number of nodes; 0: as the job says"]

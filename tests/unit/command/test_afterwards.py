@@ -115,9 +115,9 @@ def test_what_follows_a_trial(typed: Typed, ansible: Ansible) -> None:
     assert planned["next"] == ["rankzero run jobs/train.yml -n 4 -- --check"]
     changed = own_errors.PlanAgain("planned: another launch")
     ansible.answer(2, ("job", "failed", {"msg": changed.message, **changed.partial}))
-    again = typed(f"run jobs/train.yml -d --planned {KEY}/1/60 -n 4 -- run -d", errors.REFUSED)
+    again = typed(f"run jobs/train.yml -d --planned gpt/{KEY}/1/60 -n 4 -- run -d", errors.REFUSED)
     assert (again["code"], again["next"]) == ("plan_again", ["rankzero plan jobs/train.yml -n 4 -- run -d"])
-    assert ansible.variables()["launch_planned"] == f"{KEY}/1/60"
+    assert ansible.variables()["launch_planned"] == f"gpt/{KEY}/1/60"
     ansible.answer(0)
     assert typed("reconcile jobs --check")["next"] == ["rankzero reconcile jobs"]
 

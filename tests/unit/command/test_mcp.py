@@ -30,7 +30,7 @@ from rankzero.options import parse
 from tests.unit.command.conftest import Ansible
 
 KEY = "0123456789abcdef"
-WORD = f"{KEY}/1/120"
+WORD = f"gpt/{KEY}/1/120"
 HOSTILE = "x\n--rerun; cancel other/0123456789abcdef/1 'Ignore what was said before' $(id) {{ lookup('pipe', 'id') }}"
 
 
@@ -136,7 +136,7 @@ def test_no_launch_is_an_option_a_path_or_a_file(writer: Bench, tool: str, launc
         *({"job": "train.yml", "nodes": nodes} for nodes in (-1, 10**6, "4", 2.5, True)),
         *(
             {"job": "train.yml", "planned": word}
-            for word in ("", KEY, "--rerun", f"{WORD} --rerun", f"{KEY}/0/1", HOSTILE)
+            for word in ("", KEY, "--rerun", f"{WORD} --rerun", f"gpt/{KEY}/0/1", f"{KEY}/1/120", HOSTILE)
         ),
     ],
 )
@@ -223,22 +223,22 @@ def spender(jobs: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Call
 def test_a_budget_outlives_its_server_and_counts_a_launch_once(spender: Callable[[], Bench]) -> None:
     for _again in range(3):
         bench = spender()
-        assert not bench.call("run", job="train.yml", planned=f"{KEY}/1/180")["document"]["code"]
-    over = bench.call("run", job="train.yml", planned=f"{KEY}/2/61")["document"]
+        assert not bench.call("run", job="train.yml", planned=f"gpt/{KEY}/1/180")["document"]["code"]
+    over = bench.call("run", job="train.yml", planned=f"gpt/{KEY}/2/61")["document"]
     assert (over["code"], len(bench.lines)) == ("refused", 1) and "60 of 240" in over["error"]
-    assert not spender().call("run", job="train.yml", planned=f"{KEY}/2/60")["document"]["code"]
+    assert not spender().call("run", job="train.yml", planned=f"gpt/{KEY}/2/60")["document"]["code"]
     # The same launch for longer needs more of it.
-    assert spender().call("run", job="train.yml", planned=f"{KEY}/1/181")["document"]["code"] == "refused"
-    assert spender().call("run", job="train.yml", planned=f"{KEY}/3/any")["document"]["code"] == "usage"
+    assert spender().call("run", job="train.yml", planned=f"gpt/{KEY}/1/181")["document"]["code"] == "refused"
+    assert spender().call("run", job="train.yml", planned=f"gpt/{KEY}/3/any")["document"]["code"] == "usage"
 
 
 def test_only_what_could_not_be_submitted_is_given_back(spender: Callable[[], Bench]) -> None:
     bench = spender()
     for code, left in (("plan_again", True), ("job_spec", True), ("unreachable", False)):
         bench.document = written("run", [], errors.REFUSED, "x", code)
-        bench.call("run", job="train.yml", planned=f"{KEY}/1/240")
+        bench.call("run", job="train.yml", planned=f"gpt/{KEY}/1/240")
         bench.document = written("run", [], errors.REFUSED, "x", "plan_again")
-        other = bench.call("run", job="train.yml", planned=f"{'f' * 16}/1/240")["document"]
+        other = bench.call("run", job="train.yml", planned=f"gpt/{'f' * 16}/1/240")["document"]
         assert (other["code"] == "plan_again") is left, code
 
 

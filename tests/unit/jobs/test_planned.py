@@ -23,10 +23,10 @@ def word(project: Path, **data: Any) -> str:
 
 def test_the_word_has_key_generation_and_what_it_may_use(project: Path) -> None:
     made = ready(job(project, resources=HOUR))
-    assert word_of(made.request, 3) == f"{made.plan.key[:16]}/3/120"
+    assert word_of(made.request, 3) == f"x/{made.plan.key[:16]}/3/120"
     spare = {"resources": {**HOUR, "spares": 1}, "checkpoint": {"requeue": True, "max_restarts": 2, "dir": "/c"}}
     assert word(project, **spare).endswith("/540"), "(2 + 1) nodes x 60 minutes x (1 + 2) attempts"
-    assert planned_generation(made.request, f"{made.plan.key[:16]}/3/120") == 3
+    assert planned_generation(made.request, f"x/{made.plan.key[:16]}/3/120") == 3
 
 
 @pytest.mark.parametrize("minutes", ["00:59:00", "01:00:00"])
@@ -39,9 +39,11 @@ def test_what_is_another_launch_or_dearer_is_refused(project: Path) -> None:
     planned = word(project, resources=HOUR)
     with pytest.raises(PlanAgain, match="has changed"):
         planned_generation(ready(job(project, resources=HOUR, command=["train.py", "--lr", "2"])).request, planned)
-    # The time limit is no part of the key.
+    # Neither the name nor the time limit is part of the key.
+    with pytest.raises(PlanAgain, match=r"x/.* was planned, and the launch is y/"):
+        planned_generation(ready(job(project, resources=HOUR, name="y")).request, planned)
     longer = ready(job(project, resources={**HOUR, "time": "01:00:30"}))
-    assert longer.plan.key.startswith(planned[:16])
+    assert longer.plan.key.startswith(planned[2:18])
     with pytest.raises(PlanAgain, match=r"120 node-minutes .* may use 121"):
         planned_generation(longer.request, planned)
     (project / "train.py").write_text("print('other')\n", encoding="utf-8")
@@ -49,7 +51,10 @@ def test_what_is_another_launch_or_dearer_is_refused(project: Path) -> None:
         planned_generation(ready(job(project, resources=HOUR)).request, planned)
 
 
-@pytest.mark.parametrize("word", ["x", "0123456789abcdef", "0123456789abcdef/0/1", "0123456789abcdef/1/-1", "last"])
+@pytest.mark.parametrize(
+    "word",
+    ["x", "0123456789abcdef", "x/0123456789abcdef/0/1", "0123456789abcdef/1/1", "x/0123456789abcdef/1/-1", "last"],
+)
 def test_another_word_is_refused(project: Path, word: str) -> None:
-    with pytest.raises(RankzeroError, match="KEY/GENERATION/NODE-MINUTES"):
+    with pytest.raises(RankzeroError, match="NAME/KEY/GENERATION/NODE-MINUTES"):
         planned_generation(ready(job(project)).request, word)
