@@ -17,9 +17,9 @@ from dataclasses import dataclass, field
 from typing import IO, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.login import how_to_log_in
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import carrier
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import how_to_log_in
 from rankzero.known_inventory import Login, NotPlain
 from rankzero.library import collection
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import getpass
 import os
+import secrets
 import shlex
 import shutil
 import signal
@@ -24,8 +25,11 @@ SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 class Door:
     """An sshd on this machine that leads onto the head of a lab."""
 
-    def __init__(self, folder: Path, lab: LabCluster, onto: Sequence[str] = ()) -> None:
-        """`onto`: the words that run a shell on the head, instead of the lab's own, which is root's."""
+    def __init__(self, folder: Path, lab: LabCluster, onto: Sequence[str] = (), two_factors: bool = False) -> None:
+        """`onto`: the words that run a shell on the head, instead of the lab's own, which is root's.
+
+        `two_factors`: besides the key it asks for a code, one that `code` gave. Needs root.
+        """
         assert SSHD, "openssh-server is installed by scripts/bootstrap test"
         folder.mkdir()
         with socket.socket() as free:
@@ -46,14 +50,43 @@ class Door:
             f"PermitRootLogin prohibit-password\nForceCommand {forced}\nSubsystem sftp internal-sftp\nMaxSessions 50\n"
             "SetEnv SHLVL=9\n"
         )
+        self.codes = folder / "codes"
+        start = self._asks_for_a_code(folder) if two_factors else []
         if os.geteuid() == 0:
             Path("/run/sshd").mkdir(mode=0o755, exist_ok=True)
         self.log = folder / "log"
         with self.log.open("wb") as log:
-            argv = [str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
+            argv = [*start, str(SSHD), "-D", "-e", "-f", str(folder / "sshd_config")]
             self.process = subprocess.Popen(argv, stdin=subprocess.DEVNULL, stderr=log, start_new_session=True)
         lab.wait_until(lambda: b"Server listening" in self.log.read_bytes() or self.process.poll(), 20, "sshd listens")
         assert self.process.poll() is None, self.log.read_text()
+
+    def _asks_for_a_code(self, folder: Path) -> list[str]:
+        """The words before sshd, which let PAM ask for a code in its own mounts."""
+        settings = folder / "sshd_config"
+        # The first value of a name counts.
+        asks = "UsePAM yes\nKbdInteractiveAuthentication yes\nPermitRootLogin yes\n"
+        asks += "AuthenticationMethods publickey,keyboard-interactive\n"
+        settings.write_text(asks + settings.read_text(encoding="utf-8"), encoding="utf-8")
+        self.codes.write_text("", encoding="utf-8")
+        check = folder / "check"
+        used = f'grep -Fxq -- "$code" {self.codes} && sed -i "/^$code\\$/d" {self.codes}'
+        check.write_text(f'#!/bin/sh\ncode=$(tr -cd 0-9)\n[ "$code" ] && {used}\n', encoding="utf-8")
+        check.chmod(0o755)
+        rules = folder / "pam"
+        permit = "".join(f"{what} required pam_permit.so\n" for what in ("account", "session"))
+        # The second line is for the credentials, of which the first says nothing.
+        asked = f"auth requisite pam_exec.so quiet expose_authtok {check}\nauth optional pam_permit.so\n"
+        rules.write_text(asked + permit, encoding="utf-8")
+        line = 'mount --bind "$1" /etc/pam.d/sshd && shift && exec "$@"'
+        return ["unshare", "--mount", "sh", "-c", line, "sh", str(rules)]
+
+    def code(self) -> str:
+        """A code that opens it once."""
+        made = f"{secrets.randbelow(10**6):06d}"
+        with self.codes.open("a", encoding="utf-8") as codes:
+            codes.write(f"{made}\n")
+        return made
 
     def variables(self, folder: Path) -> dict[str, Any]:
         """How Ansible gets through it."""

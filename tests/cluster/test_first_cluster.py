@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import json
 import os
+import re
+import shlex
 import shutil
 import subprocess
 import tempfile
@@ -20,13 +22,18 @@ from tests import wheels
 from tests.cluster.conftest import LabCluster
 from tests.cluster.door import Door
 from tests.cluster.launching import Site
-from tests.repository import BIN
+from tests.repository import BIN, CACHE
 
 SECONDS = 300
 PROGRAM = """\
 import json, os
 if os.environ["RANK"] == "0":
     json.dump({"loss": 0.5}, open("result.json", "w"))
+"""
+WAITS = """\
+import os, time
+while not os.path.exists("go"):
+    time.sleep(0.1)
 """
 #: A head without Slurm: its commands cannot be executed there.
 WITHOUT_SLURM = (
@@ -61,13 +68,19 @@ class Newcomer:
         }
         self.typed: list[str] = []
 
-    def door(self, name: str, lab: LabCluster, onto: Sequence[str], key: Path | None = None) -> None:
-        """A host of ~/.ssh/config: an sshd, and the key that is offered to it."""
-        door = Door(self.folder / f"door-{name}", lab, onto)
+    def door(
+        self, name: str, lab: LabCluster, onto: Sequence[str], *more: str, key: Path | None = None, **options: bool
+    ) -> Door:
+        """A host of ~/.ssh/config: an sshd, the key that is offered to it, and `more` lines; `options` of the sshd."""
+        door = Door(self.folder / f"door-{name}", lab, onto, **options)
         self.doors.append(door)
-        lines = [f"HostName 127.0.0.1\n  Port {door.port}\n  IdentityFile {key or door.key}\n  IdentitiesOnly yes"]
+        lines = [
+            *more,
+            f"HostName 127.0.0.1\n  Port {door.port}\n  IdentityFile {key or door.key}\n  IdentitiesOnly yes",
+        ]
         self.config.append(f"Host {name}\n  " + "\n  ".join(lines))
         (self.folder / "config").write_text("\n".join(self.config) + "\n", encoding="utf-8")
+        return door
 
     def types(self, *words: str) -> subprocess.CompletedProcess[str]:
         self.typed.append(" ".join(words))
@@ -84,10 +97,46 @@ class Newcomer:
             if path.is_file() and "runs" not in path.relative_to(self.project).parts
         }
 
-    def close(self) -> None:
+    def started(self, *words: str) -> subprocess.Popen[str]:
+        """A command that goes on; its output and its errors are one text."""
+        return subprocess.Popen(
+            words, cwd=self.project, env=self.environment, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT, text=True,
+        )  # fmt: skip
+
+    def logs_in(self, words: Sequence[str], door: Door) -> None:
+        """Type a command, and the code that it asks for."""
+        answer = self.folder / "answer"
+        answer.write_text(f"#!/bin/sh\necho {door.code()}\n", encoding="utf-8")
+        answer.chmod(0o755)
+        typed = {"SSH_ASKPASS": str(answer), "SSH_ASKPASS_REQUIRE": "force"}
+        # The process that keeps the connection holds the messages open.
+        done = subprocess.run(
+            words, env={**self.environment, **typed}, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL, timeout=SECONDS, check=False,
+        )  # fmt: skip
+        assert done.returncode == 0, door.log.read_text()
+
+    def wait_for_launch(self, name: str, site: Site) -> Path:
+        """The run directory of his launch of that name, once its ranks may look for a file in it."""
+        seen: list[str] = []
+
+        def there() -> bool:
+            listed = json.loads(self.types("rankzero", "ls", "--all", "--json").stdout)["launches"]
+            seen[:] = [launch["run_dir"] for launch in listed if launch["name"] == name and launch["status"]["active"]]
+            return bool(seen) and (site.host_path(seen[0]) / "started.json").exists()
+
+        site.lab.wait_until(there, 60, f"{name} starts")
+        return site.host_path(seen[0])
+
+    def hang_up(self) -> None:
+        """End the connections that are kept open, as a site does after some hours."""
         for master in (self.home / ".ansible" / "cp").glob("*"):
             ended = ["ssh", "-o", f"ControlPath={master}", "-O", "exit", "any"]
             subprocess.run(ended, capture_output=True, check=False)
+
+    def close(self) -> None:
+        self.hang_up()
         for door in self.doors:
             door.close()
 
@@ -104,6 +153,12 @@ def newcomer(command: Path, tmp_path: Path) -> Iterator[Newcomer]:
 def shell_of(site: Site) -> list[str]:
     """A shell of the lab's user on the head, as sshd gives him one."""
     return [str(site.lab.dir / "bin" / "head"), *site.user.become(), "/bin/sh"]
+
+
+def command_in(told: str) -> list[str]:
+    """The command that a refusal gives, which the width of the screen may break."""
+    (command,) = set(re.findall(r"ssh -o ControlMaster=.*? true\b", " ".join(told.split())))
+    return shlex.split(command)
 
 
 def test_from_a_script_to_a_proven_result(newcomer: Newcomer, site: Site) -> None:
@@ -147,3 +202,44 @@ def test_what_is_wrong_is_said_and_nothing_is_written(newcomer: Newcomer, site: 
         assert done.returncode == code and told in done.stderr, (words, done.stdout + done.stderr)
         assert newcomer.files() == before
     assert not os.listdir(alone), "what the look has made is removed"
+
+
+def test_a_jump_host_and_a_second_factor(newcomer: Newcomer, site: Site) -> None:
+    """Nothing types a code, and nothing hangs: each refusal gives the command that opens the connection that is used,
+    and a wait that lost its own ends. The job goes on, and the same command follows it.
+    """
+    jump = newcomer.door("jump", site.lab, ["/bin/false"])
+    door = newcomer.door("cluster", site.lab, shell_of(site), "ProxyJump jump", two_factors=True)
+    (newcomer.project / "train.py").write_text(WAITS + PROGRAM, encoding="utf-8")
+    before = newcomer.files()
+    refused = newcomer.types("rankzero", "init", "--login", "cluster")
+    assert refused.returncode == errors.UNREACHABLE and newcomer.files() == before, refused.stderr
+    log_in = command_in(refused.stderr)
+    newcomer.logs_in(log_in, door)
+    made = newcomer.types("rankzero", "init", "--login", "cluster")
+    assert made.returncode == errors.OK and "Proven" in made.stdout, made.stdout + made.stderr
+    assert "Accepted publickey" in jump.log.read_text() and "keyboard-interactive/pam" in door.log.read_text()
+
+    run = ("rankzero", "run", "jobs/project.yml")
+    newcomer.hang_up()
+    refused = newcomer.types(*run)
+    assert refused.returncode == errors.UNREACHABLE and command_in(refused.stdout + refused.stderr) == log_in
+    play = ("ansible-playbook", "-i", "inventory", "rankzero.slurm.train", "-e", "job=jobs/project.yml")
+    newcomer.environment["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
+    refused = newcomer.types(*play)
+    assert refused.returncode and command_in(refused.stdout) == log_in, refused.stdout + refused.stderr
+    del newcomer.environment["ANSIBLE_COLLECTIONS_PATH"]
+
+    newcomer.logs_in(log_in, door)
+    known = site.jobs("")
+    with newcomer.started(*run) as running:
+        mine = newcomer.wait_for_launch("project", site)
+        newcomer.hang_up()
+        told = running.communicate(timeout=SECONDS)[0]
+    assert running.returncode and command_in(told) == log_in, told
+    assert "not affected" in " ".join(told.split()) and not (mine / "outcome.json").exists(), told
+    newcomer.logs_in(log_in, door)
+    (mine / "work" / "go").touch()
+    again = newcomer.types(*run)
+    assert again.returncode == errors.OK and "Proven" in again.stdout, again.stdout + again.stderr
+    assert len({*site.jobs("")} - {*known}) == 1, "the same command follows the job"

@@ -12,7 +12,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible import constants as C
-from ansible.errors import AnsibleConnectionFailure
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -41,19 +40,9 @@ def call_module(
     """Run a module of this collection on the host of an action. Returns its result, also of a failure.
 
     `arguments`: the options, as the task gives them; `spec`: the module's argument spec, or None to leave the call to
-    Ansible. Raises AnsibleConnectionFailure, which says what to do if the host asks for a second factor.
+    Ansible. Raises AnsibleConnectionFailure.
     """
-    try:
-        return _called(action, module, arguments, task_vars or {}, spec)
-    except AnsibleConnectionFailure as error:
-        from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import advice
-
-        raise AnsibleConnectionFailure(f"{error}{advice(action._connection, str(error))}") from None
-
-
-def _called(
-    action: Any, module: str, arguments: Parameters, variables: TaskVariables, spec: Spec | None
-) -> ModuleResult:
+    variables = task_vars or {}
     if spec is not None and _possible(action):
         result = _cached(action, module.rpartition(".")[2], plain(arguments), variables, spec)
         if result is not None:

@@ -17,6 +17,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from ansible.errors import AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 
@@ -39,8 +40,9 @@ display = Screen(Display())
 class Action(ActionBase):  # type: ignore[misc]  # ansible-core ships no types
     """Base of our actions. Makes all text of a result printable, because Ansible and the playbooks print it.
 
-    A module that failed ends its action, whose result is the module's (`succeeded`). An action ends with the playbook,
-    also if that is killed: otherwise a wait would go on for nobody.
+    A module that failed ends its action, whose result is the module's (`succeeded`). Where the host asks for a second
+    factor, the message says what to do. An action ends with the playbook, also if that is killed: a wait would go on
+    for nobody otherwise.
     """
 
     #: The play of the task, its host, and the variables.
@@ -65,6 +67,10 @@ def _printing(run: Callable[..., dict[str, Any]]) -> Callable[..., dict[str, Any
             return printable_result(run(self, tmp, task_vars))
         except ModuleFailed as error:
             return printable_result(error.result)
+        except AnsibleConnectionFailure as error:
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.login import advice
+
+            raise AnsibleConnectionFailure(f"{error}{advice(self._connection, str(error))}") from None
 
     return wrapped
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 import os
 import re
-import shlex
 import time
 from collections.abc import Callable
 from typing import Any
@@ -26,8 +25,6 @@ _LOGIN = re.compile(
     r"|verification code|one-time|host key verification failed|passphrase",
     re.IGNORECASE,
 )
-# What a server that took the key, or has none of it, asks for besides.
-_FACTOR = re.compile(r"permission denied \([^)]*(?:keyboard-interactive|password)", re.IGNORECASE)
 MASTER_SECONDS = 10
 
 
@@ -40,41 +37,13 @@ def asks_for_login(reason: str) -> bool:
     return _LOGIN.search(reason) is not None
 
 
-def how_to_log_in(reason: str, address: str, user: str | None, port: object, control_path: str | None) -> str:
-    """The sentences after the message of a refused connection: which command opens one that is then used.
-
-    Empty if only a key is asked for, or no connection is shared.
-    """
-    if not control_path or not _FACTOR.search(reason):
-        return ""
-    words = ["ssh", "-o", "ControlMaster=auto", "-o", "ControlPersist=12h", "-o", f"ControlPath={control_path}"]
-    words += ["-p", str(port)] if port else []
-    command = shlex.join([*words, f"{user}@{address}" if user else address, "true"])
-    return (
-        f" {address} asks for more than a key, and nothing here types it. Log in once, and that connection is used "
-        f"for 12 hours: {command}"
-    )
-
-
-def advice(connection: Any, reason: str) -> str:
-    """`how_to_log_in` for a connection of Ansible's."""
-    if getattr(connection, "transport", "") != "ssh":
-        return ""
-    address, user, port = (connection.get_option(name) for name in ("host", "remote_user", "port"))
-    return how_to_log_in(reason, str(address), user, port, _control_path(connection))
-
-
-def _control_path(connection: Any) -> str | None:
-    """The socket of a connection of Ansible's, which names it relative to a folder of its settings."""
-    path: str | None = getattr(connection, "control_path", None)
-    return path and path % {"directory": os.path.expanduser(connection.get_option("control_path_dir") or "")}
-
-
 def master_is_gone(connection: Any) -> bool:
     """Whether an SSH master connection that was opened with a password is gone, so that a new login would need one."""
     if getattr(connection, "transport", "") != "ssh" or not connection.get_option("password"):
         return False
-    path = _control_path(connection)
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.login import shared_socket
+
+    path = shared_socket(connection)
     if not path:
         return True
     address = connection.get_option("host")
@@ -115,7 +84,10 @@ def retried(
                 return result
             reason = str(result.get("msg", ""))
         if asks_for_login(reason) or master_is_gone(connection):
-            raise ConnectionLost(f"the host asks for a login; a wait does not log in again ({reason})")
+            from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.login import advice
+
+            told = f"the host asks for a login; a wait does not log in again ({reason})"
+            raise ConnectionLost(told + advice(connection, reason))
         if not reported:
             say(f"the connection is lost ({reason}); the job is not affected, trying again", "yellow")
             reported = True

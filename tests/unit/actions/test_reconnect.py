@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleConnectionFailure
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.login import advice
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import (
     ConnectionLost,
-    advice,
     asks_for_login,
     master_is_gone,
     retried,
