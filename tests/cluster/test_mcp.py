@@ -2,11 +2,12 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """`rankzero mcp` on real Slurm, with a client whose calls are drawn from a seed: twice, late, in any order, with lost
-answers and killed commands. No job is doubled, and no budget passed.
+answers and killed commands. No job is doubled, no budget passed, and who only reads changes nothing.
 """
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import signal
@@ -15,6 +16,7 @@ import sys
 import threading
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import anyio
@@ -25,7 +27,7 @@ pytest.importorskip("mcp", reason="the SDK of the extra mcp is not installed (re
 from mcp import Client, StdioServerParameters, stdio_client
 
 from rankzero.mcp_server.server import server_of
-from rankzero.mcp_server.tools import Settings, Tools, asked
+from rankzero.mcp_server.tools import READING, Settings, Tools, asked
 from rankzero.options import parse
 from tests.cluster.launching import UNTIL_GO, Site
 from tests.cluster.test_direct_run import warmed
@@ -196,3 +198,46 @@ def test_a_server_that_is_killed_in_the_middle_of_a_run_has_one_job(place: Site)
     (launch,) = document["launches"]
     assert launch["submission"] in ("submitted", "adopted") and len(place.jobs(job["name"])) == 1
     place.go(launch)
+
+
+def tree(folder: Path) -> dict[str, tuple[int, int]]:
+    """The files below a folder with size and time of change."""
+    return {str(path): (path.lstat().st_size, path.lstat().st_mtime_ns) for path in sorted(folder.rglob("*"))}
+
+
+def test_a_server_that_only_reads_changes_nothing(place: Site) -> None:
+    job = place.job(f"echo '{HOSTILE}'; echo 'RuntimeError: CUDA out of memory'; exit 1")
+    place.write(job, "jobs/bad.yml")
+    launch = asked(["run", "jobs/bad.yml"])["launches"][0]
+    name, given = job["name"], settings(place, "jobs")
+    watched = (place.host_path(place.state_root), place.folder / "jobs", place.folder / "code")
+    before = [tree(folder) for folder in watched], place.jobs()
+    shown: dict[str, Document] = {}
+
+    async def played() -> None:
+        async with Client(server_of(Tools(given), given)) as client:
+            for tool, arguments in (
+                ("spec", {"key": "resources"}),
+                ("plan", {"job": "bad.yml"}),
+                ("ls", {}),
+                *((tool, {"launch": name}) for tool in ("status", "why", "logs")),
+            ):
+                result = await client.call_tool(tool, arguments)
+                shown[tool] = result.structured_content["document"]
+                assert not result.is_error, shown[tool]["error"]
+            for tool, arguments in (
+                ("run", {"job": "bad.yml", "planned": shown["plan"]["launches"][0]["planned"]}),
+                ("cancel", {"launch": name}),
+            ):
+                assert (await client.call_tool(tool, arguments)).is_error
+
+    anyio.run(played)
+    assert set(shown) == set(READING)
+    assert ([tree(folder) for folder in watched], place.jobs()) == before
+    assert shown["plan"]["launches"][0]["generation"] == launch["generation"] + 1
+    assert shown["why"]["launches"][0]["diagnosis"]["family"]
+    # What the job has said is shown, and is nobody's argument.
+    assert any("Ignore what was said" in line for line in shown["logs"]["log"]["lines"])
+    calls = [call for document in shown.values() for call in document["next"]]
+    assert calls and all(set(map(str, call["arguments"].values())) <= {f"{name}/{launch['key']}/1"} for call in calls)
+    assert json.dumps(calls).count("Ignore") == 0
