@@ -64,6 +64,29 @@ SPECS: dict[str, dict[str, Any]] = {
         },
         "artifact": {"require": {"reward": {"gt": 0.6}}, "then": "end"},
     },
+    "roles-nodes": {
+        "name": "grpo",
+        "resources": {"time": "04:00:00", "partition": "h100", "account": "ml", "exclude": ["node07"]},
+        "checkpoint": {"requeue": True},
+        "roles": {
+            "environment": {
+                "nodes": 3,
+                "partition": "cpu",
+                "memory": "0",
+                "resources": {"cpus_per_rank": 32},
+                "command": ["play.py", "--port", "{port}"],
+                "ready": {"port": True},
+            },
+            "judge": {"share": "environment", "nodes": 1, "command": ["judge.py", "{environment.urls}"]},
+            "trainer": {
+                "nodes": 2,
+                "resources": {"gpus_per_node": 8, "gpu_type": "h100"},
+                "after_ready": ["environment"],
+                "command": ["train.py", "{environment.urls}"],
+            },
+        },
+        "artifact": {"require": {"reward": {"gt": 0.6}}, "then": "end"},
+    },
     "roles-containers": {
         "name": "evaluation",
         "resources": {"time": "01:00:00"},

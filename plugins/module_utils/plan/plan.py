@@ -51,6 +51,8 @@ class Plan:
     # What the job asks of Slurm: of a launch with roles the nodes of all.
     job: Topology
     header: Options
+    # The lines of further components, where roles ask for nodes that differ; none of an ordinary job.
+    further: tuple[Options, ...]
     step: Options
     probe: Options
     exports: tuple[tuple[str, str], ...]
@@ -115,6 +117,21 @@ class Plan:
         return self.run_dir[: -len(self.token) - 1]
 
 
+# Lines of the header that concern the batch script, or the job as a whole.
+OF_THE_SCRIPT = (
+    *(
+        "job-name",
+        "dependency",
+        "comment",
+        "output",
+        "open-mode",
+        "chdir",
+        "export",
+        "signal",
+        "mail-type",
+        "mail-user",
+    ),
+)
 # The folders of the runs and of the checkpoints.
 Places = Optional[tuple[str, Optional[str]]]
 
@@ -157,7 +174,8 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
         spec=spec,
         topology=context.topology,
         job=context.job,
-        header=tuple(option for aspect in ASPECTS for option in aspect.header(context)),
+        header=_header(context, 0),
+        further=tuple(_header(context, number) for number in range(1, len(context.components))),
         step=_step(context),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
         exports=_exports(context),
@@ -207,6 +225,17 @@ class _Containers:
             variables=[*names, *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
             own=self.site.settings.containers,
         )
+
+
+def _header(context: Context, number: int) -> Options:
+    """Return the lines of a component of the job. Only the first has a batch script."""
+    component = dataclasses.replace(context, spec=context.components[number])
+    options = tuple(option for aspect in ASPECTS for option in aspect.header(component))
+    if not number:
+        return options
+    # Under the name of the first it would wait for that, which is `singleton`, and be taken for the launch.
+    name = ("job-name", f"{context.job_name}.{next(iter(component.spec.roles))}")
+    return (name, *(option for option in options if option[0] not in OF_THE_SCRIPT))
 
 
 def _step(context: Context) -> Options:

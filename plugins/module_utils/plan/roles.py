@@ -16,6 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.environments import Environments
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
     Topology,
+    component_of,
+    components,
     job_gpus,
     node_groups,
     topology,
@@ -80,6 +82,7 @@ def steps(
     made: list[RoleStep] = []
     launch = context.spec
     groups = [[role.name for role in group] for group in node_groups(launch)]
+    parts = components(launch)
     sealed: dict[Environment, str] = {}
     first_rank, known = 0, {item.name: item.value for item in environments.variables(launch)} if launch.roles else {}
     for role in launch.roles.values():
@@ -94,7 +97,7 @@ def steps(
             RoleStep(
                 role.name,
                 shape,
-                _beside(role, given, job_gpus(launch)) if shared else given,
+                _beside(role, given, job_gpus(parts[component_of(launch, role)])) if shared else given,
                 argv(program, python),
                 tuple(_exports(role, launch, shape, first_rank, inside)),
                 tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
@@ -137,6 +140,8 @@ def _exports(
     keys = role.keys
     yield "RANKZERO_ROLE", role.name
     yield "RANKZERO_FIRST_RANK", str(first_rank)
+    if len(components(launch)) > 1:
+        yield "RANKZERO_COMPONENT", str(component_of(launch, role))
     yield "RANKZERO_ON_EXIT", keys.on_exit
     if keys.share:
         yield "RANKZERO_SHARE", launch.host(role)

@@ -18,10 +18,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import components
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import time_shown
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Options, time_shown
 
 KEY_DIGITS = 12
 _LONGEST = 100
@@ -109,6 +110,9 @@ def _place(plan: Plan) -> str:
     if plan.gpus_per_node:
         node.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
     node += ask.gres
+    if plan.further:
+        kinds = (_nodes_of(*each) for each in zip(components(plan.spec), (plan.header, *plan.further)))
+        return f"{_count(plan.job.nodes, 'node')} for {_count(len(plan.roles), 'role')}: {'; '.join(kinds)}"
     spares = f" (and {_count(ask.spares, 'spare node')})" if ask.spares else ""
     by = f"x {_count(shape.ranks_per_node, 'rank')} = {_count(shape.world_size, 'rank')} by {shape.starter.shown}"
     if ask.gpus_per_node and plan.spec.launcher.gpus == GPUS_OF_NODE:
@@ -122,6 +126,17 @@ def _place(plan: Plan) -> str:
     if inside:
         where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     return f"{_count(plan.job.nodes, 'node')}{spares} {by}; a node: {', '.join(node)}; {where}"
+
+
+def _nodes_of(component: LaunchSpec, header: Options) -> str:
+    """How many nodes a component of the job has, for whom, and what it asks of each."""
+    lines = dict(header)
+    node = [_count(int(str(lines["cpus-per-task"])), "CPU")]
+    node += [
+        f"{name} {lines[name]}" for name in ("gpus-per-node", "mem", "constraint", "account", "qos") if name in lines
+    ]
+    where = f"partition {lines.get('partition', '(default)')}"
+    return f"{lines['nodes']} of {where} (a node: {', '.join(node)}) for {' and '.join(component.roles)}"
 
 
 def _time(plan: Plan) -> str:

@@ -17,6 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers impo
     starter,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPU_OF_RANK, GPUS_OF_NODE
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_ITS_NODES
 
 
 @dataclass(frozen=True)
@@ -124,16 +125,19 @@ def topology(spec: LaunchSpec, own: Launchers) -> Topology:
 
 def job_topology(spec: LaunchSpec, own: Launchers) -> Topology:
     """Return what the job asks of Slurm. With roles these are the nodes of all, and of each node one task with the CPUs
-    of the roles that need most.
+    of the roles that need most; where not all components ask for as many, what every node has.
     """
-    groups = [[topology(role.spec, own) for role in group] for group in node_groups(spec)]
-    if not groups:
+    shapes = [
+        [[topology(role.spec, own) for role in group] for group in node_groups(component)]
+        for component in components(spec)
+    ]
+    if not shapes[0]:
         return topology(spec, own)
     return replace(
-        groups[0][0],
-        nodes=sum(group[0].nodes for group in groups),
+        shapes[0][0][0],
+        nodes=sum(group[0].nodes for groups in shapes for group in groups),
         tasks_per_node=1,
-        cpus_per_task=max(sum(shape.cpus_per_node for shape in group) for group in groups),
+        cpus_per_task=min(max(sum(shape.cpus_per_node for shape in group) for group in groups) for groups in shapes),
     )
 
 
@@ -150,3 +154,25 @@ def node_groups(spec: LaunchSpec) -> Sequence[Sequence[Role]]:
     roles = spec.roles.values()
     hosts = [role for role in roles if not spec.host(role)]
     return [[host, *(role for role in roles if spec.host(role) == host.name)] for host in hosts]
+
+
+def components(spec: LaunchSpec) -> tuple[LaunchSpec, ...]:
+    """Return what each component of the job asks for: a spec with the roles on its nodes. There is one, unless roles
+    differ in OF_ITS_NODES. The first has the role that decides.
+    """
+    made: dict[tuple[object, ...], dict[str, Role]] = {}
+    for group in node_groups(spec):
+        asked = tuple(getattr(group[0].spec.resources, name) for name in OF_ITS_NODES)
+        made.setdefault(asked, {}).update({role.name: role for role in group})
+    if len(made) < 2:
+        return (spec,)
+    return tuple(
+        replace(spec, roles=roles, resources=replace(spec.resources, **dict(zip(OF_ITS_NODES, asked))))
+        for asked, roles in made.items()
+    )
+
+
+def component_of(spec: LaunchSpec, role: Role) -> int:
+    """Return the number of the component with a role's nodes; 0 of an ordinary job."""
+    made = components(spec)
+    return next((number for number, component in enumerate(made) if role.name in component.roles), 0)

@@ -148,7 +148,8 @@ def _record(row: Mapping[str, str], names: _Names, source: str) -> JobRecord:
     exit_code, signal = parse.parse_exit(row.get(names.exit_code, "")) if ended else (None, None)
     end = parse.parse_epoch(row.get(names.end, ""))
     return JobRecord(
-        job_id=row.get(names.job_id, ""),
+        # The first component of a heterogeneous job is the launch, and has its id.
+        job_id=row.get(names.job_id, "").removesuffix("+0"),
         name=row.get(names.name, ""),
         state=state,
         reason=row.get("Reason", ""),

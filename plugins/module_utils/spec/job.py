@@ -153,7 +153,7 @@ class LaunchSpec:
     roles: dict[str, Role] = option(
         ROLES,
         "Several programs in one job instead of one: name -> its `command` or `shell`, `nodes`, `launcher`, `env`, "
-        "`resources.cpus_per_rank`, `resources.gpus_per_node`, `container`, `environment`, `secrets`, `data`, and "
+        "`container`, `environment`, `secrets`, `data`, `resources` of its nodes (CPUs, GPUs, partition), and "
         "`ready`, `after_ready`, `on_exit`. "
         "What a role does not say is as at the top of the job. See docs/roles.md.",
         {},

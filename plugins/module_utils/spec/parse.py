@@ -22,6 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import (
     INHERITED,
     OF_A_ROLE,
+    OF_ITS_NODES,
     ROLES,
     WHOLE,
     RoleKeys,
@@ -310,6 +311,9 @@ class _Reader:
         above = {name: value for name, value in inherited.items() if name not in WHOLE or name not in program}
         spec = self.table(LaunchSpec, merge([Layer("", above), Layer("", program)]).data, "")
         started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")
+        for path in (f"resources.{name}" for name in OF_ITS_NODES if started.share):
+            if path in _leaf_paths(program):
+                self.complain(path, "is of nodes, and a role with share has those of another; write it in that role")
         # The nodes of a job with roles differ in their ranks: their CPUs are not shared out by a count.
         resources = dataclasses.replace(spec.resources, cpus_per_rank=spec.resources.cpus_per_rank or 1)
         return Role(self.name, dataclasses.replace(spec, resources=resources), started)

@@ -199,7 +199,7 @@ class LaunchSubmission:
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
         self.checks = checks.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        options = [*excluded_nodes.option(self.request, self.excluded), *dependency_options(self.request)]
+        options = [*dependency_options(self.request), *excluded_nodes.option(self.request, self.excluded)]
         checked = self.checks.run(script, building=building, options=options)
         checks.raise_for(checked.problems)
         return checked
@@ -218,7 +218,7 @@ class LaunchSubmission:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        options = [*excluded_nodes.option(self.request, self.excluded), *dependency_options(self.request)]
+        options = [*dependency_options(self.request), *excluded_nodes.option(self.request, self.excluded)]
         submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
         with state_files.closed_to_groups(run.path):
             result = self.slurm.attempt("sbatch", *submission, cwd=run.path)

@@ -29,8 +29,6 @@ class Placement:
 
     exclude: Sequence[str] = ()
     nodelist: str = ""
-    constraint: str | None = None
-    reservation: str | None = None
 
 
 @dataclass(frozen=True)
@@ -132,7 +130,7 @@ class Request:
 
 
 _TYPED: dict[str, Callable[..., Any]] = {
-    "limits": ResourceNeeds,
+    "limits": ResourceNeeds.of,
     "inside_job": AllocationNeeds,
     "placement": Placement,
     "places": StorageNeeds,

@@ -190,9 +190,14 @@ def asked_hours(spec: Mapping[str, object]) -> dict[str, float]:
     resources, checkpoint = _section(spec, "resources"), _section(spec, "checkpoint")
     seconds = parse.parse_duration(str(resources.get("time") or "")) or 0
     restarts = _count(checkpoint.get("max_restarts"), 5) if str(checkpoint.get("requeue")).lower() == "true" else 0
-    nodes = _count(resources.get("nodes"), 1) + _count(resources.get("spares"), 0)
-    hours = nodes * seconds / 3600 * (1 + restarts)
-    return {"node_hours": hours, "gpu_hours": hours * _count(resources.get("gpus_per_node"), 0)}
+    roles = [role for role in _section(spec, "roles").values() if isinstance(role, dict)]
+    programs = [{**resources, **_section(role, "resources"), **role} for role in roles] or [resources]
+    sizes = [(_count(each.get("nodes"), 1), _count(each.get("gpus_per_node"), 0)) for each in programs]
+    sizes.append((_count(resources.get("spares"), 0), _count(resources.get("gpus_per_node"), 0)))
+    shared = sum(_count(role.get("nodes"), 1) for role in roles if role.get("share"))
+    hours = seconds / 3600 * (1 + restarts)
+    nodes, gpus = sum(number for number, _gpus in sizes) - shared, sum(number * of_each for number, of_each in sizes)
+    return {"node_hours": nodes * hours, "gpu_hours": gpus * hours}
 
 
 def _section(spec: Mapping[str, object], name: str) -> Mapping[str, object]:

@@ -10,6 +10,7 @@ further generation.
 
 from __future__ import annotations
 
+import dataclasses
 import math
 import os
 import re
@@ -24,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import components, job_gpus, job_topology
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds, ContainerNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers.base import Runtime
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
@@ -137,30 +139,40 @@ def _needs_of(plan: Plan, spec: LaunchSpec, made: Entry) -> ContainerNeeds:
 
 
 def _limits(plan: Plan, site: Site) -> ResourceNeeds:
-    ask, checkpoint = plan.spec.resources, plan.spec.checkpoint
-    return ResourceNeeds(
-        nodes=plan.job.nodes + ask.spares,
-        partition=ask.partition,
-        # The time of a script that asks for none is the partition's.
-        time_minutes=time_minutes(ask.time) if "time" in dict(plan.header) else None,
-        gpus_per_node=plan.gpus_per_node,
-        gpu_type=ask.gpu_type,
-        gres=list(ask.gres),
-        cpus_per_node=plan.job.cpus_per_node,
-        memory=memory_mib(ask.memory),
-        account=ask.account,
-        qos=ask.qos,
-        constraint=ask.constraint,
-        reservation=ask.reservation,
-        early=plan.spec.checkpoint.signal_before_end,
-        requeue=plan.spec.checkpoint.requeue,
-        segment=ask.segment,
-        switches=ask.switches,
+    checkpoint = plan.spec.checkpoint
+    first, *others = [_component(plan, component, site) for component in components(plan.spec)]
+    return dataclasses.replace(
+        first,
+        early=checkpoint.signal_before_end,
+        requeue=checkpoint.requeue,
         group_nodes=group_nodes(plan.spec),
         used=site.used,
         budget={option: float(hours) for option, hours in site.settings.budget.items()},
         # Each attempt has the whole time limit.
         attempts=1 + checkpoint.max_restarts if checkpoint.requeue else 1,
+        also=others,
+    )
+
+
+def _component(plan: Plan, spec: LaunchSpec, site: Site) -> ResourceNeeds:
+    """What a component of the job requests of Slurm."""
+    ask, shape = spec.resources, job_topology(spec, site.settings.launchers)
+    return ResourceNeeds(
+        nodes=shape.nodes + ask.spares,
+        partition=ask.partition,
+        # The time of a script that asks for none is the partition's.
+        time_minutes=time_minutes(ask.time) if "time" in dict(plan.header) else None,
+        gpus_per_node=job_gpus(spec),
+        gpu_type=ask.gpu_type,
+        gres=list(ask.gres),
+        cpus_per_node=shape.cpus_per_node,
+        memory=memory_mib(ask.memory),
+        account=ask.account,
+        qos=ask.qos,
+        constraint=ask.constraint,
+        reservation=ask.reservation,
+        segment=ask.segment,
+        switches=ask.switches,
     )
 
 
@@ -190,8 +202,6 @@ def _placement(spec: LaunchSpec) -> Placement | None:
     return Placement(
         exclude=list(spec.resources.exclude),
         nodelist=str(spec.resources.sbatch.get("nodelist") or ""),
-        constraint=spec.resources.constraint,
-        reservation=spec.resources.reservation,
     )
 
 

@@ -13,7 +13,7 @@ import re
 import time
 from collections.abc import Sequence
 
-from core import processes, slurm
+from core import components, processes, slurm
 from core.clearing import remove_tree
 from core.state import Job
 
@@ -47,7 +47,8 @@ def among(job: Job, nodes: Sequence[str], held: bool = False) -> list[str]:
     os.makedirs(folder, exist_ok=True)
     age = time.monotonic() - job.begun_at
     program = ["/bin/bash", "-c", ANSWER_IF_HELD if held else ANSWER, "alive", folder]
-    processes.output_of(ANSWER_SECONDS, [*slurm.on_each(left, "none"), "--no-kill", *program], job.env)
+    words = components.placed(job, [*slurm.on_each(left, "none"), "--no-kill", *program])
+    processes.output_of(ANSWER_SECONDS, words, job.env)
     answers = {node: float(up) for up, _space, node in (name.partition(" ") for name in os.listdir(folder))}
     # Of a step that nobody answered, the step is to blame.
     return dead + [node for node in left if answers and answers.get(node, -1.0) < age]

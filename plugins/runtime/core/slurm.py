@@ -62,13 +62,17 @@ def on_each(nodes: Sequence[str], output: str) -> list[str]:
     return [*words, "--export=ALL", f"--output={output}"]
 
 
-def nodes_left(job: Job, without: str) -> int:
-    """How many nodes the partition has without those named; a large number where sinfo does not say."""
-    partition = job.get("SLURM_JOB_PARTITION")
-    words = ("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%N")
-    left = set(query(job, *words)[1].split()) - set(host_names(job, without))
-    # None is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
-    return len(left) or 999999
+def too_few(job: Job, without: str) -> str:
+    """Why the job cannot start again without some nodes; empty where enough are left, and where sinfo does not say."""
+    for number in range(len(job.components) or 1):
+        of = f"_HET_GROUP_{number}" if job.components else ""
+        partition, wanted = job.get(f"SLURM_JOB_PARTITION{of}"), job.number(f"SLURM_JOB_NUM_NODES{of}")
+        words = ("sinfo", "--noheader", "--Node", f"--partition={partition}", "--format=%N")
+        left = len(set(query(job, *words)[1].split()) - set(host_names(job, without)))
+        # None is a sinfo that does not answer, or a partition without anything left: either way Slurm decides.
+        if 0 < left < wanted:
+            return f"without {without} partition {partition} has {left} nodes, and the job needs {wanted}"
+    return ""
 
 
 def have_common_node(job: Job, first: str, second: str) -> bool:

@@ -63,10 +63,11 @@ class Step:
 class Role:
     """A program of a launch with several (rank/roles.py). `words`: its srun, as the script has it; `env`: what of its
     environment is its own; `per_node`, `ranks`: its processes; `first_rank`: the number of the first one among those of
-    all roles; `beside`: the role on whose nodes it runs; `hosts`: HOST:PORT of each; `answered`: its ports have
-    answered, and `watcher` asks whose they are; `ended_at`: when its end is judged; `log_from`: where in its log this
-    start begins; `steps_read`: how far the log of the steps has been read for it; `restarts`: of its processes, of
-    which one may have had `most`; `lines_from`: where the log of a process that started again goes on, by its rank.
+    all roles; `beside`: the role on whose nodes it runs; `component`: that of the job with its nodes; `hosts`:
+    HOST:PORT of each; `answered`: its ports have answered, and `watcher` asks whose they are; `ended_at`: when its end
+    is judged; `log_from`: where in its log this start begins; `steps_read`: how far the log of the steps has been read
+    for it; `restarts`: of its processes, of which one may have had `most`; `lines_from`: where the log of a process
+    that started again goes on, by its rank.
     """
 
     name: str
@@ -77,6 +78,7 @@ class Role:
     ranks: int
     first_rank: int
     beside: str = ""
+    component: int = 0
     dropped: list[str] = field(default_factory=list)
     nodes: list[str] = field(default_factory=list)
     hosts: list[str] = field(default_factory=list)
@@ -163,6 +165,8 @@ class Job:
     started: int = 0
     launched: int = 0
     nodes: list[str] = field(default_factory=list)
+    # The nodes of each component of a heterogeneous job; empty of any other.
+    components: list[list[str]] = field(default_factory=list)
     port_asked: str = ""
     changed: dict[str, str | None] = field(default_factory=dict)
     signals: Signals = field(default_factory=Signals)

@@ -28,7 +28,7 @@ def without_failed(job: Job) -> str:
     if asked and slurm.have_common_node(job, asked, gone):
         return ""
     known = f"{known},{gone}" if known else gone
-    return known if slurm.nodes_left(job, known) >= job.number("SLURM_JOB_NUM_NODES") else ""
+    return "" if slurm.too_few(job, known) else known
 
 
 def _exclude(job: Job, nodes: str) -> tuple[int, str]:
@@ -98,8 +98,4 @@ def _not_without(job: Job, names: str, known: str, asked: str, restarts: int) ->
         return limit_reached(job, restarts)
     if asked and slurm.have_common_node(job, asked, names):
         return f"the job asks for {asked} by name (resources.sbatch.nodelist)"
-    left, wanted = slurm.nodes_left(job, known), job.number("SLURM_JOB_NUM_NODES")
-    if left >= wanted:
-        return ""
-    partition = job.get("SLURM_JOB_PARTITION")
-    return f"without {known} partition {partition} has {left} nodes, and the job needs {wanted}"
+    return slurm.too_few(job, known)

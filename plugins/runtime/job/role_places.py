@@ -24,15 +24,17 @@ def settle(job: Job) -> None:
 
 def lay_out(job: Job) -> None:
     """Give each role its nodes, and each process a port, and let every role know of all."""
-    left, ranks = list(job.nodes), sum(role.ranks for role in job.roles)
+    ranks = sum(role.ranks for role in job.roles)
+    left = [[node for node in job.nodes if node in names] for names in job.components or [job.nodes]]
     own, others = min(ranks, MOST_PORTS), len(job.roles) - 1
     first = ports.row(job.id, own + others)
     if not first:
         verdict.refuse(job, 71, f"no {own + others} free ports in a row on {job.node}, which the roles need")
     for role in job.roles:
         if not role.beside:
-            role.nodes = topology.together(left, role.node_count, job.preflight.blocks)
-            left = [node for node in left if node not in role.nodes]
+            free = left[role.component]
+            role.nodes = topology.together(free, role.node_count, job.preflight.blocks)
+            left[role.component] = [node for node in free if node not in role.nodes]
     hosts = {role.name: role for role in job.roles}
     for number, role in enumerate(job.roles):
         if role.beside:

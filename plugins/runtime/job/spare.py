@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import held_steps, lost, slurm
+from core import components, held_steps, lost, slurm
 from core.log import log_line
 from core.state import PROGRAM, RESTART, Job
 from end import restart
@@ -38,7 +38,7 @@ def heal(job: Job) -> bool:
     job.failed_nodes += dead
     for node in dead:
         preflight_steps.remember(job, node, f"it failed while job {job.id} ran on it")
-    left = [name for name in slurm.host_names(job, job.get("SLURM_JOB_NODELIST")) if name not in job.failed_nodes]
+    left = [name for name in components.allocated(job) if name not in job.failed_nodes]
     job.no_restart_reason = _not_here(job, left)
     if job.no_restart_reason:
         return False

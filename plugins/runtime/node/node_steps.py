@@ -9,7 +9,7 @@ import os
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import slurm
+from core import components, slurm
 from core.files import HEADS
 from core.state import Job
 
@@ -24,7 +24,7 @@ def words(job: Job, nodes: str, cpus: str, log: str, program: Sequence[str], bin
     made += [f"--nodelist={nodes}", "--kill-on-bad-exit=0", "--export=ALL", f"--output={log}", "--open-mode=append"]
     made += ["env", "RANKZERO_HOLDS=1", "python3", "-I", f"{job.runtime}/{program[0]}", *program[1:]]
     made += ["--local-dir", job.get("RANKZERO_LOCAL_DIR"), "--slurm-tmp", slurm.temporary_folder(job)]
-    return [*made, "--memory", slurm.memory(job)]
+    return components.placed(job, [*made, "--memory", slurm.memory(job)])
 
 
 def view(job: Job, name: str) -> str:

@@ -92,21 +92,33 @@ def layouts(text: str) -> Layouts:
     return nodes
 
 
-def problems(tasks: Sequence[Task], wanted: argparse.Namespace) -> list[str]:
+def gpus_asked(text: str) -> int | dict[str, int]:
+    """The value of --gpus: how many the job asked for on each node, or NODE=NUMBER for each. Raises ValueError."""
+    if "=" not in text:
+        return int(text)
+    return {node: int(number) for node, _equals, number in (pair.partition("=") for pair in text.split(","))}
+
+
+def promised(asked: int | dict[str, int], node: str) -> int:
+    """The GPUs that the job asked for on a node."""
+    return asked.get(node, 0) if isinstance(asked, dict) else asked
+
+
+def problems(tasks: Sequence[Task], wanted: argparse.Namespace, node: str = "") -> list[str]:
     """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough.
 
     `wanted`: tasks_per_node, cpus_per_task and gpus.
     """
-    problems = []
+    problems, of_gpus = [], promised(wanted.gpus, node)
     for task, cpus, online, gpus in tasks:
         if cpus and len(cpus) < min(wanted.cpus_per_task, len(online)):
             problems.append(
                 f"task {task} is bound to {counted(len(cpus), 'CPU')} ({compact(cpus)}) for "
                 f"{wanted.cpus_per_task} that the job asked for (resources.cpus_per_rank, launcher.srun.cpu-bind)"
             )
-        if len(gpus) < wanted.gpus:
+        if len(gpus) < of_gpus:
             problems.append(
-                f"task {task} sees {counted(len(gpus), 'GPU')} ({gpu_names(gpus)}) for {wanted.gpus} that the job "
+                f"task {task} sees {counted(len(gpus), 'GPU')} ({gpu_names(gpus)}) for {of_gpus} that the job "
                 "asked for (resources.gpus_per_node, launcher.srun.gpu-bind)"
             )
     together = set().union(*(cpus for _task, cpus, _online, _gpus in tasks))
@@ -122,16 +134,16 @@ def problems(tasks: Sequence[Task], wanted: argparse.Namespace) -> list[str]:
 
 def shortages(nodes: Layouts, wanted: argparse.Namespace) -> dict[str, list[str]]:
     """{node: its problems} of the nodes of `layouts` that have any."""
-    problems_of = {node: problems(tasks, wanted) for node, tasks in nodes.items()}
+    problems_of = {node: problems(tasks, wanted, node) for node, tasks in nodes.items()}
     return {node: few for node, few in problems_of.items() if few}
 
 
-def bound(nodes: Layouts, gpus: int) -> list[str]:
+def bound(nodes: Layouts, gpus: int | dict[str, int]) -> list[str]:
     """The lines of the table. `gpus`: how many a rank was promised; without any, none are shown."""
     alike: dict[str, list[str]] = {}
     for node, tasks in nodes.items():
         words = [
-            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={gpu_names(seen)}" if gpus else "")
+            f"{number}:cpus={compact(cpus) or 'unknown'}" + (f",gpus={gpu_names(seen)}" if promised(gpus, node) else "")
             for number, (_task, cpus, _online, seen) in enumerate(tasks)
         ]
         alike.setdefault(" ".join(words), []).append(node)

@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from artifact import verdict
-from core import processes, slurm, traps
+from core import components, processes, slurm, traps
 from core.log import ending, log_line, publish_json
 from core.state import SIGNAL, Job
 from end import requeue
@@ -150,7 +150,7 @@ def _words(job: Job, nodes: Sequence[str]) -> list[str]:
     words += [asked.folder, ",".join(nodes), "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
     words += ["--together"] if _many(job) else []
     words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
-    words += ["--gpus", get("RANKZERO_GPUS_PER_NODE"), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
+    words += ["--gpus", components.gpus(job), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
     words += ["--gpu-type", get("RANKZERO_GPU_TYPE")]
     words += ["--image", get("RANKZERO_IMAGE"), "--mounts", get("RANKZERO_MOUNTS")]
     words += ["--runtime", get("RANKZERO_CONTAINER"), "--free-run", get("RANKZERO_FREE_RUN")]
@@ -169,7 +169,7 @@ def _here(job: Job, command: str, *more: str) -> list[str]:
     words += ["--wanted", job.get("RANKZERO_NODES"), "--budget", str(asked.budget)]
     words += ["--tasks-per-node", str(asked.tasks), "--cpus-per-task", str(cpus)]
     words += ["--group-nodes", job.get("RANKZERO_GROUP_NODES") or "1"]
-    return [*words, "--gpus", job.get("RANKZERO_GPUS_PER_NODE"), "--ended", asked.ended, *more]
+    return [*words, "--gpus", components.gpus(job), "--ended", asked.ended, *more]
 
 
 def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:

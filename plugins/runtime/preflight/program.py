@@ -33,7 +33,7 @@ from core.files import HEADS, load, opened, publish  # noqa: E402
 from core.log_names import text_lines  # noqa: E402
 from node import disk  # noqa: E402
 from node.reports import KIND, reports_of, required, versions  # noqa: E402
-from preflight.binding import unbound  # noqa: E402
+from preflight.binding import gpus_asked, promised, unbound  # noqa: E402
 from preflight.network import fastest_first, interfaces, rules, usable  # noqa: E402
 from preflight.report import Report  # noqa: E402
 from start import ports  # noqa: E402
@@ -263,7 +263,7 @@ def examine_machine(report: Report, arguments: argparse.Namespace, own: dict[str
     report.check("run", os.access(run_dir, os.W_OK), f"{run_dir} is not writable")
     # What each rank gets of them is said, and judged, by binding.py.
     columns["cpus"] = str(len(os.sched_getaffinity(0)))
-    if arguments.gpus:
+    if promised(arguments.gpus, os.environ.get("SLURMD_NODENAME", "")):
         columns["gpus"] = str(gpus_seen())
         if arguments.gpu_health != "off":
             from preflight import gpus
@@ -352,7 +352,7 @@ def main() -> int:
     parser.add_argument("--image", default="")
     parser.add_argument("--mounts", default="")
     parser.add_argument("--runtime", default="")
-    parser.add_argument("--gpus", type=int, default=0)
+    parser.add_argument("--gpus", type=gpus_asked, default=0)
     parser.add_argument("--tasks-per-node", type=int, default=1)
     parser.add_argument("--ranks-per-node", type=int, default=1)
     parser.add_argument("--agents", type=int, default=0)

@@ -14,7 +14,7 @@ import time
 from collections.abc import Callable, Iterable
 
 from artifact import verdict
-from core import processes, slurm
+from core import components, processes, slurm
 from core.log import log_line
 from core.state import ARTIFACT, NAMED_BY_SLURM, PROGRAM, Job, Role, Step
 from start import attempt
@@ -54,6 +54,7 @@ def register(job: Job, words: list[str]) -> None:
         ranks=job.number("RANKZERO_WORLD_SIZE"),
         first_rank=job.number("RANKZERO_FIRST_RANK"),
         beside=job.get("RANKZERO_SHARE"),
+        component=job.number("RANKZERO_COMPONENT"),
     )
     job.roles.append(role)
 
@@ -86,7 +87,8 @@ def words(job: Job, role: Role) -> list[str]:
 
     count = next((int(word[len("--nodes=") :]) for word in role.words if word.startswith("--nodes=")), role.node_count)
     places = f"--nodelist={','.join(role.nodes[:count])}"
-    return [role.words[0], places, *(_PLACE.sub(value, word) for word in role.words[1:])]
+    own = [role.words[0], places, *(_PLACE.sub(value, word) for word in role.words[1:])]
+    return components.placed(job, own, role.component)
 
 
 def log(job: Job, role: Role) -> str:
@@ -121,7 +123,8 @@ def _ask_whose(job: Job, role: Role) -> None:
     places = [f"{role.nodes[rank // role.per_node]}:{port}" for rank, port in enumerate(ports)]
     program = [job.python, "-I", "-S", os.path.join(job.runtime, "start", "ports.py"), *places]
     role.answered = True
-    role.watcher = processes.start([*slurm.on_each(role.nodes, _waits(job, role)), *program], job.env)
+    step = components.placed(job, [*slurm.on_each(role.nodes, _waits(job, role)), *program], role.component)
+    role.watcher = processes.start(step, job.env)
 
 
 def _ready_by(role: Role) -> tuple[str, str]:

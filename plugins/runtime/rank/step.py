@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from types import ModuleType
 
 from artifact import verdict
-from core import processes, slurm, traps
+from core import components, processes, slurm, traps
 from core.log import log_line, time_of_day
 from core.state import AFTER, ARTIFACT, PROGRAM, SETUP, SIGNAL, Ends, Job, Step
 from rank import task_ends
@@ -128,7 +128,7 @@ def run_bounded(job: Job, seconds: float, words: Sequence[str], quiet: bool = Fa
     job.ends = Ends()
     output = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC) if quiet else None
     error = os.open(errors, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o600) if errors else output
-    job.step.process = processes.start(words, job.env, stdout=output, stderr=error)
+    job.step.process = processes.start(components.placed(job, words), job.env, stdout=output, stderr=error)
     until = processes.after(seconds)
     for descriptor in {number for number in (output, error) if number is not None}:
         os.close(descriptor)

@@ -11,7 +11,7 @@ import zlib
 from collections.abc import Sequence
 
 from artifact import verdict
-from core import processes, slurm, workdir
+from core import components, processes, slurm, workdir
 from core.log import log_line, publish, publish_json
 from core.state import Ended, Job, Role
 from start import claim, ports, rendezvous
@@ -51,7 +51,7 @@ def begin(job: Job) -> None:
     # The user's own choice: also when another node becomes the first one.
     job.port_asked = job.get("RANKZERO_MASTER_PORT")
     own_checkpoint(job, first=True)
-    job.nodes = slurm.host_names(job, job.get("SLURM_JOB_NODELIST"))
+    job.nodes = components.allocated(job)
     if not job.nodes:
         verdict.refuse(job, 71, f"scontrol cannot expand the node list {job.get('SLURM_JOB_NODELIST')}")
     # All of them until the preflight has chosen.

@@ -102,6 +102,7 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
         "budget": {},
         "attempts": 1,
         "used": {},
+        "also": [],
     }
     assert arguments["places"] == {
         "roots": {"state_root": "/state", "store_root": "/store"},

@@ -227,7 +227,7 @@ def test_a_job_without_roles_has_no_step_of_a_role() -> None:
         ([("roles.trainer.on_exit", "restart")], "roles.trainer.on_exit: trainer decides: the launch ends with it"),
         ([("roles.rollout.nodes", 0)], "roles.rollout.nodes: must be a whole number of at least 1"),
         ([("roles.rollout.nodez", 2)], "roles.rollout.nodez: unknown; did you mean nodes"),
-        ([("roles.rollout.partition", "x")], "roles.rollout.partition: is of the whole launch"),
+        ([("roles.rollout.time", "5")], "roles.rollout.time: is of the whole launch"),
         ([("roles.rollout.command", None)], "roles.rollout.command: is required"),
         ([("roles.rollout.launcher.kind", "srum")], "roles.rollout.launcher.kind: must be one of srun"),
         ([("roles.Rollout", {"command": ["x"]})], "must be the name of a role: small letters"),

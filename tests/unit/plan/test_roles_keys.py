@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import summary
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, OF_ITS_NODES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import with_absolute_paths
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
@@ -44,6 +44,7 @@ WITH: dict[str, dict[str, Any]] = {
         f"container.{key}": {f"container.{name}": value for name, value in PYXIS.items()}
         for key in ("mounts", "workdir", "mount_home", "remap_root", "env", "writable")
     },
+    "resources.gpu_type": {"resources.gpus_per_node": 3},
     "launcher.gpus": {"resources.gpus_per_node": 3, "launcher.ranks_per_node": None},
     "launcher.rendezvous": {"launcher.kind": "torchrun"},
     "container.image": {"container.runtime": "pyxis"},
@@ -62,6 +63,10 @@ VALUES: dict[str, Any] = {
 }
 
 
+#: It looks at nodes for all roles.
+OF_THE_PREFLIGHT = ("RANKZERO_STAGE", "RANKZERO_PREFLIGHT", "RANKZERO_GPU_")
+
+
 def planned(job: dict[str, Any]) -> real.Plan:
     read = read_job(job, None, None, None, "/").at_environments({"torch": "/envs/torch"})
     standing = {"/envs/conda": Standing("a", True)}
@@ -76,11 +81,16 @@ def reached(made: real.Plan) -> dict[str, tuple[Any, ...]]:
     """What the processes of each role get: variables, words, options, container and Python."""
     of_all = {**dict(made.exports), **{item.name: item.value for item in made.variables}}
     result = {}
+    # A component of the job for the nodes of each kind: its lines, by the number that its roles are told.
+    asked = [made.header, *made.further]
+    of_all.pop("RANKZERO_COMPONENTS", None)
     for role in made.roles:
         env = {name: value for name, value in of_all.items() if name not in role.unset}
         env |= {**dict(role.exports), **{item.name: item.value for item in role.variables}}
-        # The preflight looks at nodes for all, and copies nothing to them where any role is in a container.
-        given = {name: env[name] for name in env if not name.startswith(("RANKZERO_STAGE", "RANKZERO_PREFLIGHT"))}
+        # Where any role is in a container, nothing is copied to the nodes.
+        given = {name: env[name] for name in env if not name.startswith(OF_THE_PREFLIGHT)}
+        lines = dict(asked[int(given.pop("RANKZERO_COMPONENT", "0"))])
+        given |= {name: lines[name] for name in (*OF_ITS_NODES, "mem", "gpus-per-node") if name in lines}
         given |= {"RANKZERO_SECRETS": env.get("RANKZERO_SECRETS", "")}
         result[role.name] = (given, role.step, role.argv, role.topology, role.container, role.python, role.environment)
     return result
@@ -115,9 +125,16 @@ def test_a_key_in_a_role_reaches_that_role_alone_or_is_refused_by_its_name(path:
     was, now = reached(before), reached(after)
     assert now["rollout"] != was["rollout"], f"{path} is accepted in a role and does nothing there"
     # The job's own size is what all need.
-    if path not in ("resources.gpus_per_node",):
+    if path not in ("resources.gpus_per_node", "resources.gpu_type"):
         assert now["trainer"] == was["trainer"], f"{path} of one role reaches another one"
-    assert after.key != before.key or path in ("launcher.wait", "resources.cpus_per_rank", "fabric", "offline")
+    of_nodes = [f"resources.{name}" for name in OF_ITS_NODES]
+    assert after.key != before.key or path in (
+        "launcher.wait",
+        "resources.cpus_per_rank",
+        "fabric",
+        "offline",
+        *of_nodes,
+    )
 
 
 def test_a_role_has_its_own_environment_as_a_whole() -> None:

@@ -104,6 +104,8 @@ def test_what_an_active_launch_may_still_use() -> None:
     }
     assert asked_hours(spec) == {"node_hours": 3 * 1.5 * 3, "gpu_hours": 3 * 1.5 * 3 * 4}
     assert asked_hours({"resources": {"nodes": "auto", "time": "30"}}) == {"node_hours": 0.5, "gpu_hours": 0}
+    roles = {"server": {"nodes": 4}, "judge": {"share": "server"}, "trainer": {"nodes": 2, "gpus_per_node": 8}}
+    assert asked_hours({"resources": {"time": "30"}, "roles": roles}) == {"node_hours": 3, "gpu_hours": 8}
     assert asked_hours({"resources": None}) == {"node_hours": 0, "gpu_hours": 0}
 
 

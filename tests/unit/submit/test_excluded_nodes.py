@@ -10,7 +10,8 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
@@ -20,7 +21,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import excluded_nodes
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request
 
 NOW = 1_800_000_000.0
 PLACEMENT = Placement()
@@ -111,7 +112,7 @@ def test_never_so_many_that_too_few_are_left(wanted: int, nodes: str, by_name: s
 
 
 @pytest.mark.parametrize(
-    ("placement", "applied", "warned"),
+    ("wishes", "applied", "warned"),
     [
         ({}, "n1 n2", 0),
         ({"exclude": ["n1"]}, "n2", 0),
@@ -123,16 +124,30 @@ def test_never_so_many_that_too_few_are_left(wanted: int, nodes: str, by_name: s
     ],
 )
 def test_a_launch_leaves_out_what_its_own_wishes_allow(
-    tmp_path: Path, placement: dict[str, Any], applied: str, warned: int
+    tmp_path: Path, wishes: dict[str, Any], applied: str, warned: int
 ) -> None:
     nodes = {**FIVE, "n2": ("idle", "b,c"), "n3": ("idle", "b,c"), "n4": ("mixed*", "b,c"), "n5": ("down*", "b")}
     root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
-    found, warnings = excluded_nodes.for_request(
-        Cluster(nodes).slurm(), root, replace(PLACEMENT, **placement), LIMITS, NOW
-    )
+    of_nodes = {name: value for name, value in wishes.items() if name in ("constraint", "reservation")}
+    placement = Placement(**{name: value for name, value in wishes.items() if name not in of_nodes})
+    limits = replace(LIMITS, **of_nodes)
+    found, warnings = excluded_nodes.for_request(Cluster(nodes).slurm(), root, placement, limits, NOW)
     assert [exclusion.node for exclusion in found] == applied.split()
     assert len(warnings) == warned
     assert all("(job 7: too hot)" in text for text in warnings)
+
+
+def test_each_component_of_a_job_leaves_out_what_its_own_nodes_allow(tmp_path: Path) -> None:
+    nodes = {**FIVE, "n1": ("idle", "x"), "n2": ("idle", "y"), "n3": ("idle", "x,y")}
+    root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
+    first = replace(LIMITS, nodes=2, constraint="x")
+    second = replace(LIMITS, nodes=1, constraint="y")
+    limits = replace(first, also=[second])
+    left_out, (kept,) = excluded_nodes.for_request(Cluster(nodes).slurm(), root, Placement(), limits, NOW)
+    assert [exclusion.node for exclusion in left_out] == ["n2"] and "n1" in kept
+    request = cast("Request", SimpleNamespace(placement=Placement(exclude=["n9"]), limits=limits))
+    assert excluded_nodes.option(request, left_out) == ["--exclude=n9,n2", ":", "--exclude=n9,n2"]
+    assert excluded_nodes.option(request, []) == []
 
 
 def test_a_site_that_hides_its_nodes_keeps_nobody_from_launching(tmp_path: Path) -> None:

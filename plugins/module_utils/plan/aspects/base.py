@@ -11,7 +11,11 @@ from typing import Protocol
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Site, Upstream
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import Topology, job_topology
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import (
+    Topology,
+    components,
+    job_topology,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
@@ -35,6 +39,11 @@ class Context:
     def job(self) -> Topology:
         """What the job asks of Slurm: the nodes of all roles."""
         return job_topology(self.spec, self.site.settings.launchers)
+
+    @property
+    def components(self) -> tuple[LaunchSpec, ...]:
+        """What each component of the job asks for."""
+        return components(self.spec)
 
 
 class Aspect(Protocol):

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import job_gpus
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.preflight import size_bytes
@@ -75,10 +76,11 @@ class Preflight(Aspect):
         yield "RANKZERO_FREE_TMP", str(size_bytes(asked.free_tmp))
         if asked.on_failure == "requeue":
             yield "RANKZERO_PREFLIGHT_RESTARTS", str(context.spec.checkpoint.max_restarts)
-        if context.spec.resources.gpus_per_node:
+        if job_gpus(context.spec):
             yield "RANKZERO_GPU_HEALTH", asked.gpu_health
-            if context.spec.resources.gpu_type:
-                yield "RANKZERO_GPU_TYPE", context.spec.resources.gpu_type
+            types = {component.resources.gpu_type for component in context.components if job_gpus(component)}
+            if len(types) == 1 and None not in types:
+                yield "RANKZERO_GPU_TYPE", str(types.pop())
         if asked.all_reduce:
             yield "RANKZERO_ALL_REDUCE", str(asked.all_reduce)
 

@@ -44,6 +44,11 @@ class Resources(Aspect):
                 f"resources.gpu_type: {spec.resources.gpu_type} without resources.gpus_per_node; say how many",
             )
 
+    def exports(self, context: Context) -> Iterator[tuple[str, str]]:
+        """Yield the GPUs of a node of each component, where roles ask for nodes that differ."""
+        if len(context.components) > 1:
+            yield "RANKZERO_COMPONENTS", " ".join(str(job_gpus(component)) for component in context.components)
+
     def header(self, context: Context) -> Iterator[Option]:
         """Yield name, size, limits, log file and environment of the job, in the order of the batch script."""
         spec, shape = context.spec, context.job

@@ -9,10 +9,11 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.roles import PORT, named_in
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import components
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import FAIL
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import FAIL, OF_ITS_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
 
 
@@ -130,6 +131,26 @@ def _inside_job(spec: LaunchSpec) -> Iterator[Finding]:
                 yield [path], f"{path}: one job holds all roles; write launcher.{name} at the top of the job"
 
 
+def _heterogeneous(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield what a job does not have whose roles ask for nodes that differ: Slurm calls it a heterogeneous job."""
+    made = components(spec)
+    if len(made) < 2:
+        return
+    asked = {name for name in OF_ITS_NODES if len({getattr(each.resources, name) for each in made}) > 1}
+    given = {
+        "resources.spares": spec.resources.spares,
+        "resources.segment": spec.resources.segment,
+        "resources.switches": spec.resources.switches,
+        "launcher.inside_job": spec.launcher.inside_job,
+        "sweep": spec.sweep,
+        **{f"resources.sbatch.{name}": spec.resources.sbatch.get(name) for name in ("nodelist", "nodefile")},
+    }
+    differ = " and ".join(f"resources.{name}" for name in OF_ITS_NODES if name in asked)
+    for path in (path for path, value in given.items() if value):
+        paths = [path, *(f"roles.{role}.resources.{name}" for role in spec.roles for name in asked)]
+        yield paths, f"{path}: does not go with roles that differ in {differ}; leave one of the two out"
+
+
 def _not_with_roles(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
     given = {
         "container.level": any(role.spec.container.level == "job" for role in spec.roles.values()),
@@ -140,6 +161,7 @@ def _not_with_roles(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Fin
         if there:
             yield [path, "roles"], f"{path}: does not go with roles; leave it out, or give this job a single program"
     yield from _inside_job(spec)
+    yield from _heterogeneous(spec)
     first, *others = spec.roles.values()
     for role in others:
         yield from _built_beside(role, first, settings.store_shared)

@@ -21,10 +21,13 @@ NAME = r"[a-z][a-z0-9_]{0,31}"
 _RESERVED = ("group", "many")
 #: The role that decides about the launch where artifact.role names none.
 DECIDING = "trainer"
+#: What a role may ask of its own nodes. Where roles differ in it, the job is a heterogeneous one of Slurm.
+OF_ITS_NODES = ("partition", "account", "qos", "constraint", "gpu_type", "memory")
 #: The keys that may stand in a role. All else is of the launch.
 OF_A_ROLE = (
     *("command", "shell", "env", "launcher", "secrets", "data", "fabric", "offline"),
     *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
+    *(f"resources.{key}" for key in OF_ITS_NODES),
     *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
     "container.env",
     *(f"environment.{key}" for key in ("mode", "path", "conda", "project", "file", "requirements", "extras", "python")),

@@ -128,7 +128,15 @@ class Checks:
         return checked
 
     def _judge(self, limits: ClusterLimits | None, known: Knowledge) -> admission.Verdict:
-        return admission.judge(limits, known, self.ask, user=self.user, groups=self.groups)
+        """Judge each component of the job; the account is that of the first."""
+        first, *others = [
+            admission.judge(limits, known, ask, user=self.user, groups=self.groups) for ask in self.ask.components
+        ]
+        for verdict in others:
+            first.problems += [text for text in verdict.problems if text not in first.problems]
+            first.notes += [text for text in verdict.notes if text not in first.notes]
+            first.facts += [text for text in verdict.facts if text not in first.facts]
+        return first
 
     def reasons(self) -> str:
         """Return the limits that explain why sbatch refused the job, one line each, after asking Slurm again."""

@@ -179,8 +179,14 @@ def for_request(
         return [], []
     asked = expand_nodes(slurm, placement.nodelist)
     own = expand_nodes(slurm, ",".join(placement.exclude))
+    applied: list[Exclusion] = []
+    kept: list[tuple[Exclusion, str]] = []
     try:
-        nodes = {name: up for name, up in _pool(slurm, placement, limits).items() if name not in own}
+        for component in limits.components:
+            nodes = {name: up for name, up in _pool(slurm, component).items() if name not in own}
+            without, others = choose(remembered, nodes, component.nodes, asked)
+            applied += [exclusion for exclusion in without if exclusion not in applied]
+            kept += [pair for pair in others if pair not in kept]
     except (SlurmUnavailable, SlurmMissing):
         raise
     except SlurmError as error:
@@ -189,7 +195,6 @@ def for_request(
             f"not left out, although they were not fit: {exclusion.words()}; {error.message}"
             for exclusion in remembered
         ]
-    applied, kept = choose(remembered, nodes, limits.nodes, asked)
     return applied, [f"not left out, although it was not fit: {exclusion.words()}; {why}" for exclusion, why in kept]
 
 
@@ -206,12 +211,15 @@ def of(slurm: Slurm, request: Request, now: float) -> list[Exclusion]:
 
 
 def option(request: Request, applied: Sequence[Exclusion]) -> list[str]:
-    """Return sbatch's option. It replaces the script's own line, so it includes the job's own exclusions."""
+    """Return sbatch's option, the last one before the script, for each component of the job. It replaces the script's
+    own line, so it includes the job's own exclusions.
+    """
     own = request.placement.exclude if request.placement else ()
-    return ["--exclude=" + ",".join([*own, *(exclusion.node for exclusion in applied)])] if applied else []
+    text = "--exclude=" + ",".join([*own, *(exclusion.node for exclusion in applied)])
+    return [text, *(word for _each in request.limits.also for word in (":", text))] if applied else []
 
 
-def _pool(slurm: Slurm, placement: Placement, limits: ResourceNeeds) -> dict[str, bool]:
+def _pool(slurm: Slurm, limits: ResourceNeeds) -> dict[str, bool]:
     """Return the nodes that could run the job, and whether each is up.
 
     They are in its partition and reservation, have the requested resources, and have its features.
@@ -222,8 +230,8 @@ def _pool(slurm: Slurm, placement: Placement, limits: ResourceNeeds) -> dict[str
     rows, _warnings = parse.parse_records(shown.stdout, NODE_CODES)
     if not partition and any(row["P"].endswith("*") for row in rows):
         rows = [row for row in rows if row["P"].endswith("*")]
-    reserved = _reserved(slurm, placement.reservation)
-    constraint = placement.constraint or ""
+    reserved = _reserved(slurm, limits.reservation)
+    constraint = limits.constraint or ""
     wanted = set(constraint.split("&")) if _ALL_OF.fullmatch(constraint) else set()
     fit: dict[str, bool] = {}
     for row in rows:

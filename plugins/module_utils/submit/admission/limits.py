@@ -142,14 +142,16 @@ def over_budget(ask: ResourceNeeds) -> Iterator[str]:
             f"({', '.join(f'{name}: {most:g}' for name, most in ask.budget.items())}). Give a time limit."
         )
         return
-    hours = ask.nodes * minutes / 60 * ask.attempts
-    asked = {"node_hours": hours, "gpu_hours": hours * ask.gpus_per_node}
-    factors = f"{_count(ask.nodes, 'node')} x {significant(minutes / 60, 4)} h"
+    nodes = sum(each.nodes for each in ask.components)
+    of_gpus = sum(each.nodes * each.gpus_per_node for each in ask.components)
+    hours = minutes / 60 * ask.attempts
+    asked = {"node_hours": nodes * hours, "gpu_hours": of_gpus * hours}
+    factors = f"{_count(nodes, 'node')} x {significant(minutes / 60, 4)} h"
     factors += f" x {ask.attempts} attempts" if ask.attempts > 1 else ""
     for option, most in ask.budget.items():
         name = option.removesuffix(A_MONTH)
         amount, unit = asked[name], _HOURS[name]
-        gpus = f" x {ask.gpus_per_node} GPUs a node" if name == "gpu_hours" else ""
+        gpus = f" x {significant(of_gpus / nodes, 4)} GPUs a node" if name == "gpu_hours" else ""
         what, limit = f"at most {significant(amount, 4)} {unit} ({factors}{gpus})", significant(most, 6)
         if option == name and amount > most:
             yield f"launch_cluster.budget.{option}: this launch asks for {what}, and {limit} are allowed. {_CHEAPER}."

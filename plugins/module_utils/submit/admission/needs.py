@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 # The end of the options of launch_cluster.budget that limit all launches of a calendar month.
 A_MONTH = "_a_month"
@@ -19,7 +20,8 @@ class ResourceNeeds:
     `memory`: MiB per node, 0 is all of it. `early`: seconds of checkpoint.signal_before_end. `partition`: may be a list
     with commas, as sbatch takes it; None is the cluster's default. `group_nodes`: nodes of one tensor- or
     expert-parallel group. `budget`: the limits of launch_cluster.budget in hours by option; `attempts`: how often the
-    job may run, each time for its whole time limit; `used`: what counts against the budget of this month.
+    job may run, each time for its whole time limit; `used`: what counts against the budget of this month. `also`: what
+    the further components of a heterogeneous job request.
     """
 
     nodes: int
@@ -42,6 +44,17 @@ class ResourceNeeds:
     budget: Mapping[str, float] = field(default_factory=dict)
     attempts: int = 1
     used: Mapping[str, float] = field(default_factory=dict)
+    also: Sequence[ResourceNeeds] = ()
+
+    @classmethod
+    def of(cls, **given: Any) -> ResourceNeeds:
+        """Build it from the values that a request was sent with."""
+        return cls(**{**given, "also": [cls(**each) for each in given.get("also", ())]})
+
+    @property
+    def components(self) -> tuple[ResourceNeeds, ...]:
+        """What each component of the job requests; the job itself where it has only one."""
+        return (self, *self.also)
 
 
 @dataclass(frozen=True)
