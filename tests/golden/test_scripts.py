@@ -402,14 +402,17 @@ def test_bash_and_shellcheck_accept_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.sbatch")), ids=lambda path: path.stem)
 def test_sbatch_reads_the_whole_header(path: Path) -> None:
-    """sbatch stops reading options at the first line that is neither a comment nor empty, and each name stands once."""
+    """sbatch stops reading options at the first line that is neither a comment nor empty, and each name stands once, for
+    each component of the job.
+    """
     lines = path.read_text(encoding="utf-8").split("\n")
     first_command = next(number for number, line in enumerate(lines) if line and not line.startswith("#"))
     options = [number for number, line in enumerate(lines) if line.startswith("#SBATCH")]
     assert lines[0] == "#!/bin/bash"
     assert max(options) < first_command
-    names = [lines[number].split("=", 1)[0] for number in options]
-    assert len(names) == len(set(names))
+    names = " ".join(lines[number].split("=", 1)[0].removeprefix("#SBATCH ") for number in options)
+    for component in names.split(" hetjob "):
+        assert len(component.split()) == len(set(component.split()))
 
 
 def test_a_job_looks_for_slurm_where_the_login_node_does() -> None:

@@ -40,7 +40,7 @@ TAKEN = {playbook: [name for name in NAMES if name in known] for playbook, known
 #: How each verb is typed with something to work on.
 WORDS = {
     **dict.fromkeys(("ls", "attach", "logs", "why", "compare", "report", "sync", "notify", "cancel", "pull"), "1234"),
-    **dict.fromkeys(("run", "plan", "shell", "sweep"), "jobs/train.yml"),
+    **dict.fromkeys(("run", "plan", "shell", "sweep", "pipeline"), "jobs/train.yml"),
     "reconcile": "jobs",
     "usage": "gpt",
 }
