@@ -43,7 +43,7 @@ def files(
     folder.mkdir()
     usual = yaml.safe_load(Path(ground.lab.path("inventory.yml")).read_text(encoding="utf-8"))
     (head,) = usual["slurm_login"]["hosts"].values()
-    user = profile.become_variables() if ground.become else {}
+    user = profile.become_variables(ground.lab) if ground.become else {}
     cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}
     # Braces in a program are meant for the shell, not for Jinja.
     more = each or {}
@@ -80,7 +80,7 @@ def seal(ground: Ground) -> dict[str, str]:
     folder = ground.code.parent / f"play-{case.name}"
     folder.mkdir()
     inventory = [Path(ground.lab.path("inventory.yml")), folder / "user.json"]
-    user = profile.become_variables() if ground.become else {}
+    user = profile.become_variables(ground.lab) if ground.become else {}
     inventory[1].write_text(json.dumps({"slurm_login": {"vars": user}}), encoding="utf-8")
     (folder / "job.yml").write_text(json.dumps({**case.job, "environment": wanted}), encoding="utf-8")
     cluster = {"state_root": f"{ground.inside}/state", "store_root": f"{ground.inside}/store"}

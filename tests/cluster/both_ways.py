@@ -135,7 +135,7 @@ class BothWays:
 
     def _launched(self) -> dict[str, dict[str, Any]]:
         """One playbook for all: the command line is the job."""
-        jobs = {name: {**profile.become_variables(), **self._job(name)} for name in self.scripts}
+        jobs = {name: self._job(name) for name in self.scripts}
         played = self.site.play_many(jobs, "--forks=8", timeout=2 * JOBS_SECONDS)
         return {name: played.results(JOB, name)[-1] for name in self.scripts}
 

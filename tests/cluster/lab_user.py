@@ -32,7 +32,7 @@ class LabUser:
 
     def variables(self) -> dict[str, str | bool]:
         """What a host of an inventory says so that Ansible works as him."""
-        return profile.become_variables() if self.ordinary else {}
+        return profile.become_variables(self.lab.lab) if self.ordinary else {}
 
     def inventory(self, folder: Path) -> list[str]:
         """Options of Ansible's programs: whatever the inventory says, its login nodes are worked on as him."""

@@ -40,8 +40,6 @@ SAVES = (
     'trap "sleep 1; echo saved; exit 0" TERM; echo "connections $CUDA_DEVICE_MAX_CONNECTIONS"; '
     "while :; do sleep 600 & wait; done"
 )
-#: What the inventory of the lab says of its host.
-BECOME = profile.become_variables()
 
 
 @pytest.fixture
@@ -131,7 +129,7 @@ def test_what_a_site_refuses_and_stops_is_said_clearly(site: Site, features: dic
         ),
         "eats": site.job(["python3", "-c", EATS], name="eats", resources=common),
     }
-    played = site.play_many({host: {"launch_job": job, **BECOME} for host, job in jobs.items()}, wait=True)
+    played = site.play_many({host: {"launch_job": job} for host, job in jobs.items()}, wait=True)
     assert played.rc == 2
     assert "this site charges every job to an account: give --account" in played.refused("nobody")
     yours = f"is not an account of {profile.USER} here. Yours: {profile.ACCOUNT}."
@@ -239,7 +237,7 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
     lab.faults.hide(second, hidden)
     try:
         hosts = {
-            host: {"launch_job": job, "launch_cluster": {**site.cluster, "store_root": roots[host]}, **BECOME}
+            host: {"launch_job": job, "launch_cluster": {**site.cluster, "store_root": roots[host]}}
             for host, job in jobs.items()
         }
         played = site.play_many(hosts, wait=True, launch_cluster=None)
@@ -292,7 +290,7 @@ else {writes[what]}; touch first; told asked; printf '{{"loss": 1.0}}' > result.
 """
         resources = {"nodes": 2, "time": "00:05:00", "memory": "300M"}
         job = site.job(line, name=what, resources=resources, artifact={"require": {"loss": {"lt": 2}}})
-        jobs[what] = {"launch_job": job, **BECOME}
+        jobs[what] = {"launch_job": job}
     played = site.play_many(jobs, wait=True)
     assert played.rc == 0, played.output
     for what in jobs:

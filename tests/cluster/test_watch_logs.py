@@ -19,6 +19,14 @@ __all__ = ["bench"]
 
 RANKS = 'for r in 0000 0001 0002; do echo "rank $r of job $SLURM_JOB_ID" > $RUN/logs/0/rank-$r.log; done; echo done'
 
+#: The way through which Ansible sends no module by pipelining, in place of the lab's own.
+SU = {
+    "ansible_become": True,
+    "ansible_become_method": "ansible.builtin.su",
+    "ansible_become_exe": "su",
+    "ansible_become_flags": "",
+}
+
 
 def logs(folder: Path) -> dict[str, bytes]:
     """Path -> content of all logs below a folder."""
@@ -88,18 +96,16 @@ def test_nothing_stays_behind_on_the_cluster(bench: Bench, run: Run) -> None:
     there = {"TMPDIR": folder}
     left = ["sh", "-c", f"ls -d {folder}/* ~/.ansible/tmp/*/rankzero-logs-* 2>/dev/null"]
     (bench.folder / "taken").write_text("a file")
-    become = {"ansible_become": True, "ansible_become_method": "ansible.builtin.su"}
-    for host in ({}, become):
+    for host in ({}, SU):
         fetch(bench, run, host=host, there=there, dest=f"fetched-{len(host)}")
         assert "taken" in fetch(bench, run, host=host, there=there, dest="taken", fails=True)["msg"]
         assert bench.lab.head(left, check=False).stdout == ""
 
 
 def test_under_become(bench: Bench, run: Run) -> None:
-    become = {"ansible_become": True, "ansible_become_method": "ansible.builtin.su"}
-    first = fetch(bench, run, host=become)
+    first = fetch(bench, run, host=SU)
     assert logs(Path(first["dest"])) == logs(run.here / "logs")
-    assert (first["rounds"], fetch(bench, run, host=become)["bytes"]) == (1, 0)
+    assert (first["rounds"], fetch(bench, run, host=SU)["bytes"]) == (1, 0)
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root becomes another user without a password")
@@ -113,8 +119,7 @@ def test_as_a_user_whose_files_the_login_user_may_not_read(bench: Bench) -> None
         shutil.chown(there / "job.7.log", "nobody")
         (there / "job.7.log").chmod(0o600)
         nobody = {
-            "ansible_become": True,
-            "ansible_become_method": "ansible.builtin.su",
+            **SU,
             "ansible_become_user": "nobody",
             # It has no login shell, and no home that it could write to.
             "ansible_become_flags": "-s /bin/sh",

@@ -161,11 +161,18 @@ def become_user(lab: Lab) -> Sequence[str]:
     )  # fmt: skip
 
 
-def become_variables() -> dict[str, str | bool]:
-    """The variables of Ansible that make it work as the lab's user, as after a login."""
+def become_variables(lab: Lab) -> dict[str, str | bool]:
+    """The variables of Ansible that make it work as the lab's user, as after a login.
+
+    Ansible sends no module through su by pipelining, but through sudo it does. So `become_user` stands in sudo's place:
+    its last word, env, takes the `-u NAME` that Ansible writes for sudo, and removes a variable that is not there.
+    """
+    program, *words = become_user(lab)
     return {
         "ansible_become": True,
-        "ansible_become_method": "ansible.builtin.su",
+        "ansible_become_method": "ansible.builtin.sudo",
+        "ansible_become_exe": program,
+        "ansible_become_flags": " ".join([*words, "env"]),
         "ansible_become_user": USER,
         "ansible_pipelining": True,
     }

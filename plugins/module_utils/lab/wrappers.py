@@ -106,11 +106,7 @@ def _become(lab: Lab) -> str:
     """On a site lab, Ansible works as the lab's user, as it would after a login as that user."""
     if not lab.site:
         return ""
-    return "".join(f"      {name}: {_yaml(value)}\n" for name, value in profile.become_variables().items())
-
-
-def _yaml(value: str | bool) -> str:
-    return str(value).lower() if isinstance(value, bool) else value
+    return "".join(f"      {name}: {json.dumps(value)}\n" for name, value in profile.become_variables(lab).items())
 
 
 def inventory(lab: Lab) -> str:
