@@ -402,7 +402,7 @@ def test_bash_and_shellcheck_accept_it(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sorted(HERE.glob("*.sbatch")), ids=lambda path: path.stem)
 def test_sbatch_reads_the_whole_header(path: Path) -> None:
-    """sbatch stops reading options at the first line that is neither a comment nor empty, and each name stands once, for
+    """sbatch stops reading options at the first line that is neither a comment nor empty. Each name stands once, for
     each component of the job.
     """
     lines = path.read_text(encoding="utf-8").split("\n")

@@ -41,7 +41,7 @@ OPENS_ITSELF = {
     "plugins/module_utils/notify/deliver.py address_in_file": "the file that the user has named",
     "plugins/module_utils/trackers/sync.py _key": "the file that the user has named",
     "plugins/module_utils/run/directory.py _append": "the journal of a run of this user's, through no link",
-    "plugins/module_utils/run/search/history.py keep": "writes, in a state root of this user's",
+    "plugins/module_utils/run/search/history.py _write": "writes, in a state root of this user's",
     "plugins/module_utils/watch/budget.py _own_folder": "a folder of this user's, through no link",
     "plugins/module_utils/watch/remote_poll.py _bounded": "a file that is open already",
     "plugins/module_utils/watch/remote_poll.py _opened": "the artifact of a run of this user's, who may have linked it",

@@ -21,6 +21,7 @@ BY_HAND = {
     "tests/unit/core/test_state_files.py": "files of other users, links, and values that are none of ours",
     "tests/unit/course/test_checkoff.py": "the files of students who cheat",
     "tests/unit/run/test_directory.py": "half-written files",
+    "tests/unit/run/test_history.py": "a verdict that somebody has changed",
     "tests/unit/run/test_launches.py": "half-written files",
     "tests/unit/runtime/test_again.py": "damaged verdicts",
     "tests/unit/runtime/test_outcome.py": "damaged contracts",

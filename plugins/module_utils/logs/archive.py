@@ -166,7 +166,7 @@ def write_archive(source: Beneath, parts: Sequence[Part], target: str, redactor:
     with (
         os.fdopen(descriptor, "wb") as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT, bufsize=BLOCK, copybufsize=BLOCK) as archive,
+        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT, bufsize=BLOCK) as archive,
     ):
         for part in parts:
             entry = tarfile.TarInfo(part.path)

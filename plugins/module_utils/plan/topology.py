@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import (
@@ -160,16 +161,14 @@ def components(spec: LaunchSpec) -> tuple[LaunchSpec, ...]:
     """Return what each component of the job asks for: a spec with the roles on its nodes. There is one, unless roles
     differ in OF_ITS_NODES. The first has the role that decides.
     """
-    made: dict[tuple[object, ...], dict[str, Role]] = {}
+    made: dict[tuple[Any, ...], dict[str, Role]] = {}
     for group in node_groups(spec):
         asked = tuple(getattr(group[0].spec.resources, name) for name in OF_ITS_NODES)
         made.setdefault(asked, {}).update({role.name: role for role in group})
     if len(made) < 2:
         return (spec,)
-    return tuple(
-        replace(spec, roles=roles, resources=replace(spec.resources, **dict(zip(OF_ITS_NODES, asked))))
-        for asked, roles in made.items()
-    )
+    of_each = [(dict[str, Any](zip(OF_ITS_NODES, asked)), roles) for asked, roles in made.items()]
+    return tuple(replace(spec, roles=roles, resources=replace(spec.resources, **asked)) for asked, roles in of_each)
 
 
 def component_of(spec: LaunchSpec, role: Role) -> int:

@@ -191,7 +191,9 @@ def asked_hours(spec: Mapping[str, object]) -> dict[str, float]:
     seconds = parse.parse_duration(str(resources.get("time") or "")) or 0
     restarts = _count(checkpoint.get("max_restarts"), 5) if str(checkpoint.get("requeue")).lower() == "true" else 0
     roles = [role for role in _section(spec, "roles").values() if isinstance(role, dict)]
-    programs = [{**resources, **_section(role, "resources"), **role} for role in roles] or [resources]
+    programs: list[Mapping[str, object]] = [{**resources, **_section(role, "resources"), **role} for role in roles] or [
+        resources
+    ]
     sizes = [(_count(each.get("nodes"), 1), _count(each.get("gpus_per_node"), 0)) for each in programs]
     sizes.append((_count(resources.get("spares"), 0), _count(resources.get("gpus_per_node"), 0)))
     shared = sum(_count(role.get("nodes"), 1) for role in roles if role.get("share"))

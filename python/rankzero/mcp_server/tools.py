@@ -12,7 +12,6 @@ import json
 import os
 import re
 import shlex
-import subprocess
 import sys
 import tempfile
 from argparse import Namespace
@@ -21,6 +20,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from rankzero import errors
 from rankzero.documents import ERROR, written
 from rankzero.errors import RankzeroError, UsageError
@@ -58,9 +58,9 @@ def asked(words: Sequence[str]) -> Document:
     """Carry out a command line of `rankzero` in a process of its own, whose output is its document."""
     # -P: no file of the current folder is imported.
     argv = [sys.executable, "-P", "-m", "rankzero", *words, "--json"]
-    done = subprocess.run(argv, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, check=False)
+    done = children.run(argv, os.environ)
     try:
-        document: Document = json.loads(done.stdout)
+        document: Document = json.loads(done.out)
     except ValueError:
         return written(ERROR, [], done.returncode or errors.REFUSED, "the command has ended without an answer")
     return document

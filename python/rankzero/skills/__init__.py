@@ -10,6 +10,7 @@ from argparse import Namespace
 from importlib.resources import files
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from rankzero import errors
 from rankzero.errors import Refused
 
@@ -42,10 +43,7 @@ def carry_out(given: Namespace) -> tuple[int, list[dict[str, Any]]]:
         place = places[str(row["name"])]
         row.update(path=place, written=not _same(place, text_of(str(row["name"]))))
         if row["written"]:
-            os.makedirs(os.path.dirname(place), exist_ok=True)
-            with open(f"{place}.new", "w", encoding="utf-8") as stream:
-                stream.write(text_of(str(row["name"])))
-            os.replace(f"{place}.new", place)
+            Place.of(given.dest, str(row["name"])).write(FILE, text_of(str(row["name"])))
         print(f"{place}: {'written' if row['written'] else 'is there'}")
     return errors.OK, rows
 

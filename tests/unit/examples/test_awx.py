@@ -35,7 +35,7 @@ def test_the_survey_is_one_and_asks_for_variables_of_the_playbook() -> None:
         assert {"question_name", "variable", "type", "required"} <= {*question}, question
         kind, default = question["type"], question["default"]
         assert type(default) is ANSWERS[kind], question
-        size = default if kind in ("integer", "float") else len(default)
+        size = default if kind in ("integer", "float") else len(str(default))
         assert question["min"] <= size <= question["max"], question
         assert kind not in ("multiplechoice", "multiselect") or default in question["choices"], question
 
