@@ -82,7 +82,7 @@ def budget_of(given: str | None, jobs: str) -> Budget | None:
     """The budget that --budget gives, such as node_hours=4, for the jobs of a folder. Raises UsageError."""
     if given is None:
         return None
-    name, _, hours = given.partition("=")
+    name, _equals, hours = given.partition("=")
     try:
         minutes = int(round(float(hours) * 60, 6))
     except (ValueError, OverflowError):

@@ -113,7 +113,7 @@ class Tools:
 
     def spec(self, key: Annotated[str, "such as resources.nodes, or a section; empty: all keys"] = "") -> Document:
         """What a key of the job spec means."""
-        return self._answered(lambda: self._command(["spec", *([_form(_KEY, key=key)] if key else [])]))
+        return self._answered(lambda: self._command(["spec", *([_form(_KEY, "key", key)] if key else [])]))
 
     def plan(self, job: Job, nodes: Nodes = 0) -> Document:
         """What `run` would submit; its `planned` is the word for `run`."""
@@ -171,11 +171,11 @@ class Tools:
         return [path, *(["-n", str(nodes)] if nodes else [])]
 
     def _run(self, job: str, planned: str, nodes: int) -> Document:
-        words = [*self._job(job, nodes), "--planned", _form(_WORD, planned=planned), "--detach"]
+        words = [*self._job(job, nodes), "--planned", _form(_WORD, "planned", planned), "--detach"]
         budget = self._settings.budget
         if budget is None:
             return self._ask("run", *words)
-        launch, _, minutes = planned.rpartition("/")
+        launch, _slash, minutes = planned.rpartition("/")
         if not minutes.isdecimal():
             raise UsageError(
                 f"planned: {planned} has no time limit, and there is a budget; give the job resources.time"
@@ -225,9 +225,8 @@ class Tools:
         return calls
 
 
-def _form(pattern: str, **given: str) -> str:
+def _form(pattern: str, name: str, value: str) -> str:
     """The value of one argument, which has this form. Raises UsageError."""
-    ((name, value),) = given.items()
     if not re.fullmatch(pattern, value, re.ASCII):
         raise UsageError(f"{name}: {value[:100]!r} has not the form of such a word; see the description of {name}")
     return value
@@ -235,4 +234,4 @@ def _form(pattern: str, **given: str) -> str:
 
 def _launch(launch: str) -> str:
     # A name with the ending of a job file would be read as one.
-    return _form(f"(?!.*({'|'.join(map(re.escape, JOB_FILE))})$)(?:{_LAUNCH})", launch=launch)
+    return _form(f"(?!.*({'|'.join(map(re.escape, JOB_FILE))})$)(?:{_LAUNCH})", "launch", launch)
