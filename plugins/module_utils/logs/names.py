@@ -31,7 +31,7 @@ _ALL_RANKS = 1 << 16
 WIDTH, MOST_BYTES = 720, 16 << 20
 # So many texts at most are begun and not whole.
 _MOST_NODES = 16384
-_TEXT_LINE = re.compile(rb"(?: *\d+: )?\[([\w.]+) (\S+) (\d{1,6})/(\d{1,6})\] ([A-Za-z0-9+/=]+)\s*")
+_TEXT_LINE = re.compile(rb"(?:[P\d ]{1,32}: )?\[([\w.]+) (\S+) (\d{1,6})/(\d{1,6})\] ([A-Za-z0-9+/=]+)\s*")
 
 
 def rank_of(path: str) -> int | None:

@@ -44,7 +44,8 @@ _WORD = re.compile(
 def node_minutes(request: Request) -> int | None:
     """The node-minutes that a launch may use at most, with all its attempts; None without a time limit."""
     ask = request.limits
-    return None if ask.time_minutes is None else math.ceil(ask.nodes * ask.time_minutes * ask.attempts)
+    nodes = sum(component.nodes for component in ask.components)
+    return None if ask.time_minutes is None else math.ceil(nodes * ask.time_minutes * ask.attempts)
 
 
 def word_of(request: Request, generation: int) -> str:

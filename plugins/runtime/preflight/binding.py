@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     Layouts = dict[str, list[Task]]
 
 LONGEST = 64 << 10
-LINE = re.compile(r"^(?: *\d+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
+LINE = re.compile(r"^(?:[P\d ]+: )?\[binding\] task=(\d+) node=(\S+) cpus=(\S+) online=(\S+) gpus=(\S+)$", re.MULTILINE)
 
 
 def members(text: str) -> set[int]:

@@ -20,10 +20,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from rankzero import errors
 from rankzero.documents import ERROR, written
 from rankzero.errors import RankzeroError, UsageError
+from rankzero.library import importable
 from rankzero.mcp_server.answers import answer
 from rankzero.mcp_server.budget import Budget, budget_of
 from rankzero.options import VERBS
@@ -56,6 +56,9 @@ MOST_LINES = 500
 
 def asked(words: Sequence[str]) -> Document:
     """Carry out a command line of `rankzero` in a process of its own, whose output is its document."""
+    importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
+
     # -P: no file of the current folder is imported.
     argv = [sys.executable, "-P", "-m", "rankzero", *words, "--json"]
     done = children.run(argv, os.environ)

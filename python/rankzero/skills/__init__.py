@@ -10,9 +10,9 @@ from argparse import Namespace
 from importlib.resources import files
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from rankzero import errors
 from rankzero.errors import Refused
+from rankzero.library import importable
 
 #: Name of a skill, which is its folder -> what it is for.
 SKILLS = {
@@ -39,6 +39,9 @@ def carry_out(given: Namespace) -> tuple[int, list[dict[str, Any]]]:
     other = [place for name, place in places.items() if os.path.lexists(place) and not _same(place, text_of(name))]
     if other and not given.force:
         raise Refused(f"skill: {other[0]} has another content; --force replaces it, --dest names another folder")
+    importable()
+    from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
+
     for row in rows:
         place = places[str(row["name"])]
         row.update(path=place, written=not _same(place, text_of(str(row["name"]))))

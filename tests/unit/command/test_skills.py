@@ -5,8 +5,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shlex
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 
@@ -19,6 +22,7 @@ from rankzero import errors
 from rankzero.options import VERBS, parse
 from rankzero.skills import SKILLS, text_of
 from rankzero.spec_keys import rows
+from tests.repository import ROOT
 from tests.unit.command.conftest import Ansible
 
 PLACE = Path(".agents/skills/rankzero-launch/SKILL.md")
@@ -62,3 +66,12 @@ def test_skills_are_installed_and_no_file_is_lost(
     assert PLACE.read_text(encoding="utf-8") == "my own\n" and f"{PLACE} has another content" in capsys.readouterr().err
     assert rankzero("skill", "install", "--dest", "other") == errors.OK and Path("other/rankzero-job/SKILL.md").exists()
     assert rankzero("skill", "install", "--force") == errors.OK and "my own" not in PLACE.read_text(encoding="utf-8")
+
+
+@pytest.mark.parametrize("words", ["skill install", "mcp --json --jobs ."])
+def test_the_command_finds_the_collection_by_itself(words: str, tmp_path: Path) -> None:
+    """A process of its own: in that of the tests the collection can be imported already."""
+    env = {"PATH": os.defpath, "HOME": str(tmp_path), "PYTHONPATH": str(ROOT / "python")}
+    argv = [sys.executable, "-P", "-m", "rankzero", *words.split()]
+    done = subprocess.run(argv, env=env, cwd=tmp_path, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, ""), done.stderr

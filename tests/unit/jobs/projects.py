@@ -14,7 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import Jo
 
 
 def job(project: Path, cluster: dict[str, Any] | None = None, **data: Any) -> Job:
-    given = {"name": "x", "command": ["train.py"], **data}
+    given = {"name": "x", **({} if "roles" in data else {"command": ["train.py"]}), **data}
     return read_job(given, cluster, None, None, str(project))
 
 

@@ -29,6 +29,14 @@ def test_the_word_has_key_generation_and_what_it_may_use(project: Path) -> None:
     assert planned_generation(made.request, f"x/{made.plan.key[:16]}/3/120") == 3
 
 
+def test_the_word_counts_the_nodes_of_all_roles(project: Path) -> None:
+    roles = {
+        "server": {"command": ["train.py"], "nodes": 3, "partition": "cpu"},
+        "trainer": {"command": ["train.py"], "nodes": 2},
+    }
+    assert word(project, resources={"time": "01:00:00"}, roles=roles).endswith("/300")
+
+
 @pytest.mark.parametrize("minutes", ["00:59:00", "01:00:00"])
 def test_the_same_launch_for_no_more_is_the_planned_one(project: Path, minutes: str) -> None:
     planned = word(project, resources=HOUR)
