@@ -119,18 +119,8 @@ class Plan:
 
 # Lines of the header that concern the batch script, or the job as a whole.
 OF_THE_SCRIPT = (
-    *(
-        "job-name",
-        "dependency",
-        "comment",
-        "output",
-        "open-mode",
-        "chdir",
-        "export",
-        "signal",
-        "mail-type",
-        "mail-user",
-    ),
+    *("job-name", "dependency", "comment", "output", "open-mode", "chdir", "export", "signal"),
+    *("mail-type", "mail-user"),
 )
 # The folders of the runs and of the checkpoints.
 Places = Optional[tuple[str, Optional[str]]]

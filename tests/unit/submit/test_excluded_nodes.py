@@ -138,7 +138,8 @@ def test_a_launch_leaves_out_what_its_own_wishes_allow(
 
 
 def test_each_component_of_a_job_leaves_out_what_its_own_nodes_allow(tmp_path: Path) -> None:
-    nodes = {**FIVE, "n1": ("idle", "x"), "n2": ("idle", "y"), "n3": ("idle", "x,y")}
+    # The second component could do without n1, and the first could not.
+    nodes = {**FIVE, "n1": ("idle", "x,y"), "n2": ("idle", "y"), "n3": ("idle", "x,y")}
     root = written(tmp_path, one("n1", NOW - 20), one("n2", NOW - 10))
     first = replace(LIMITS, nodes=2, constraint="x")
     second = replace(LIMITS, nodes=1, constraint="y")

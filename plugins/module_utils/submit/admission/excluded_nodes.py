@@ -195,6 +195,8 @@ def for_request(
             f"not left out, although they were not fit: {exclusion.words()}; {error.message}"
             for exclusion in remembered
         ]
+    # sbatch leaves the same nodes out of all components: what one of them needs stays in all.
+    applied = [exclusion for exclusion in applied if exclusion not in [needed for needed, _why in kept]]
     return applied, [f"not left out, although it was not fit: {exclusion.words()}; {why}" for exclusion, why in kept]
 
 
