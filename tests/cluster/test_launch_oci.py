@@ -293,3 +293,26 @@ def seen_in_the_image(site: Site, container: dict[str, Any], **options: Any) -> 
 def test_what_its_node_has_mounted_is_seen_in_the_image(site: Site, image: str) -> None:
     """An ordinary bind of the node's /tmp brings it inside."""
     seen_in_the_image(site, {"runtime": "oci", "image": bundle(image)})
+
+
+def test_a_role_has_its_own_sealed_environment_in_its_own_image(site: Site, image: str) -> None:
+    """And the role beside it has neither."""
+    code = site.folder / "code"
+    (code / "pyproject.toml").write_text('[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\n')
+    (code / "prog.py").write_text(
+        "import json, os, sys\nrole = os.environ['RANKZERO_ROLE']\nfor name in ('seen-' + role, 'result'):\n"
+        "    if name != 'result' or role == 'trainer':\n"
+        "        json.dump([sys.prefix, os.path.exists('/in-the-image')], open(name + '.part', 'w'))\n"
+        "        os.rename(name + '.part', name + '.json')\n"
+    )
+    server = {"container": {"runtime": "oci", "image": bundle(image)}, "ready": {"file": "seen-server.json"}}
+    server |= {"environment": {"mode": "sealed", "project": str(code)}, "command": ["prog.py"], "on_exit": "done"}
+    trainer = {"command": ["prog.py"], "after_ready": ["server"]}
+    job = site.job([], roles={"server": server, "trainer": trainer}, artifact={})
+    del job["command"]
+    launch = site.launch(job, wait=True)
+    run = site.run_dir(launch)
+    assert site.outcome(launch)["success"], (log_of(run, launch["job_id"]), rank_logs(run))
+    seen = {role: json.loads((run / "work" / f"seen-{role}.json").read_text()) for role in ("server", "trainer")}
+    assert seen["server"][0].startswith("/tmp/rankzero-") and seen["server"][1] is True, seen
+    assert seen["trainer"] == ["/usr", False]

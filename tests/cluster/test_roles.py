@@ -12,7 +12,6 @@ import pytest
 from tests.cluster.launching import Site, log_of, nothing_left, rank_logs, read_json
 from tests.cluster.roles_programs import CLIENT, SERVER
 
-SWEEP = "rankzero.slurm.sweep"
 TOLD = ["{server.urls}", "{server.hosts}", "{server.nodes}"]
 SERVERS = {"command": ["server.py", "{port}", "1"], "ready": {"http": "/health"}}
 
@@ -78,26 +77,6 @@ def test_roles_start_in_order_know_each_other_and_end_with_the_one_that_decides(
     assert [*logs] == [f"rank-{rank:04d}.log" for rank in range(4)]
     assert "listens on" in logs["rank-0002.log"] and "listens on" in logs["rank-0003.log"]
     nothing_left(programs, launch)
-
-
-def test_a_sweep_of_roles_gives_each_element_its_own_programs(programs: Site) -> None:
-    roles = {
-        "server": {
-            "command": ["server.py", "{port}", "0"],
-            "ready": {"http": "/health"},
-            "env": {"OWN": "it's {heat}"},
-        },
-        "client": {"command": ["client.py", "ask", "{server.urls}", "{lr}"], "after_ready": ["server"]},
-    }
-    values = {"parameters": {"heat": ["0.7", "1"], "lr": ["a b"]}}
-    played = programs.play(of_roles(programs, roles, {}, sweep=values), playbook=SWEEP, wait=True)
-    found = played.results("rankzero.slurm.job_sweep_info")[-1]
-    assert played.rc == 0 and found["counts"] == {"succeeded": 2}, played.output
-    results = [read_json(programs.run_dir(row) / "work" / "result.json") for row in found["elements"]]
-    assert [result["answers"][0]["own"] for result in results] == ["it's 0.7", "it's 1"]
-    assert [result["words"] for result in results] == [["a b"]] * 2 and [result["own"] for result in results] == [
-        None
-    ] * 2
 
 
 def test_a_role_that_ends_early_ends_the_launch_and_is_named(programs: Site) -> None:

@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from tests.cluster.launching import Site, log_of, nothing_left, read_json
+from tests.cluster.test_attach import PROMPT, Terminal
 from tests.unit.pyenv.conftest import make_wheel
 
 #: What a process finds, written as seen-ROLE.json; the deciding one waits for no one and writes its result.
@@ -182,6 +183,53 @@ def test_each_role_has_the_packages_of_its_own_project(look: Site, mode: str) ->
     nothing_left(look, played.launch())
     again = look.play(made, ansible_shell_executable=shell, wait=True)
     assert again.rc == 0 and not again.launch()["changed"], again.output
+    # Each element of a sweep has them, too, and so has a shell where a role runs.
+    values = {"env": {"NUMBER": "{number}"}, "sweep": {"parameters": {"number": ["1", "2"]}}}
+    swept = look.play({**made, **values}, playbook="rankzero.slurm.sweep", wait=True)
+    assert swept.rc == 0, swept.output
+    results = swept.results("rankzero.slurm.job_sweep_info")[-1]
+    assert results["counts"] == {"succeeded": 2}, swept.output
+    for row in results["elements"]:
+        mine = [read_json(look.run_dir(row) / "work" / f"{name}.json")["seen"][1:] for name in names]
+        assert mine == [["2.0", False], ["1.0", True], ["1.0", True]]
+    terminal = Terminal(shell_words(look, made, "server"), look.folder)
+    terminal.expect(PROMPT)
+    terminal.type("python -c 'import alpha, beta; print(alpha.VERSION, alpha.__file__)'")
+    assert "1.0 " + ("/tmp/rankzero-" if mode == "sealed" else server[0]) in terminal.expect(r"1\.0 /.*" + PROMPT)
+    terminal.type("exit 0")
+    assert terminal.close() == 0
+
+
+def shell_words(site: Site, made: dict[str, Any], role: str) -> list[str]:
+    """The command of a shell where a role runs, in an allocation, as the user types it on the login node."""
+    played = site.play(made, playbook="rankzero.slurm.shell", run=False, role=role)
+    typed = " ".join(played.results("rankzero.slurm.job_shell")[-1]["commands"])
+    return [str(site.lab.dir / "bin" / "head"), *site.user.become(), "/bin/bash", "-c", typed]
+
+
+def test_a_role_has_modules_and_lines_of_set_up_of_its_own(look: Site) -> None:
+    """After those of the job, in a shell where what they set is for this role alone."""
+    module = 'module() { shift; export LOADED="${LOADED:-}$*;"; }'
+    roles = {
+        "rollout": {"setup": {"modules": ["cuda/12"], "commands": ['export SET="$SITE and $LOADED"']}},
+        "trainer": {"setup": {"commands": ['export SET="$SITE for $RANKZERO_NAME"', "unset SITE"]}},
+        "judge": {},
+    }
+    of_all = {"commands": [module, "export SITE=here"]}
+    launch = look.launch(job(look, roles, setup=of_all), wait=True)
+    env = {role: row["env"] for role, row in seen(look, launch).items()}
+    assert {role: [row.get(name) for name in ("SITE", "LOADED", "SET")] for role, row in env.items()} == {
+        "rollout": ["here", "cuda/12;", "here and cuda/12;"],
+        "trainer": [None, None, f"here for {launch['name']}"],
+        "judge": ["here", None, None],
+    }
+    roles["judge"] = {"setup": {"commands": ["true", "cat /not/there", "true"]}}
+    failed = look.launch(job(look, roles, setup=of_all))
+    outcome = look.outcome(failed)
+    assert not outcome["success"] and outcome["ended_by"] == "setup" and "cat /not/there" in outcome["message"], outcome
+    assert not [*(look.run_dir(failed) / "work").glob("seen-*")]
+    nothing_left(look, launch)
+    nothing_left(look, failed)
 
 
 def test_a_role_whose_environment_is_not_there_is_refused_before_anything_is_submitted(look: Site) -> None:

@@ -18,6 +18,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import profile
 from tests.cluster.conftest import LabCluster
 from tests.cluster.launching import UNTIL_GO, Site, log_of, node_folders, nothing_left, rank_logs, read_json
+from tests.cluster.test_dataset import role, staged, texts
 from tests.cluster.test_launch_resume import begun
 
 #: Says from where it runs: its interpreter, its library.
@@ -198,16 +199,20 @@ while os.environ["RANKZERO_ATTEMPT"] == "0":
     time.sleep(0.1)
     if os.environ["RANK"] == "0" and os.path.exists("broken"):
         raise SystemExit("connection reset by peer")
+data = os.environ["RANKZERO_DATA_TEXTS"]
+print("reads", open(data + "/a.txt").read().strip(), os.path.ismount(os.path.realpath(data)), flush=True)
 if os.environ["RANK"] == "0":
     open("result.json", "w").write("{}")
 """
 
 
 @pytest.mark.parametrize(("mode", "name"), [("sealed", "sealed"), ("wheelhouse", "environment")])
-def test_a_spare_node_that_steps_in_has_the_environment(site: Site, mode: str, name: str) -> None:
+def test_a_spare_node_that_steps_in_has_the_environment_and_the_data(site: Site, mode: str, name: str) -> None:
     (site.folder / "code" / "loses.py").write_text(LOSES, encoding="utf-8")
     nodes = ["node01", "node02", "node03"]
+    made = staged(role(site, dataset_src=str(texts(site)), dataset_pack=True))["dataset"]
     more = {"resources": {"nodes": 2, "spares": 1}, "environment": {"mode": mode}}
+    more["data"] = {"texts": {"path": made["folder"], "packed": True}}
     launch = site.launch(job(site, ["loses.py"], nodes, artifact={"path": "result.json"}, **more))
     run = site.run_dir(launch)
     dead = ""
@@ -221,6 +226,8 @@ def test_a_spare_node_that_steps_in_has_the_environment(site: Site, mode: str, n
         if dead:
             site.lab.faults.power_on(dead)
     assert (outcome["success"], outcome["attempt"]) == (True, 1), (outcome, log_of(run, launch["job_id"]))
+    reads = [line for text in rank_logs(run, 1).values() for line in text.splitlines() if line.startswith("reads ")]
+    assert reads == ["reads hello slurm True"] * 2, rank_logs(run, 1)
     pythons = {line for text in rank_logs(run, 1).values() for line in text.splitlines() if line.startswith("by ")}
     assert len(pythons) == 1 and f"/{name}/bin/python" in pythons.pop(), rank_logs(run, 1)
     nothing_left(site, launch)

@@ -46,9 +46,11 @@ SPECS: dict[str, dict[str, Any]] = {
     "roles": {
         "name": "grpo",
         "resources": {"time": "04:00:00"},
+        "setup": {"modules": ["site"]},
         "roles": {
             "rollout": {
                 "nodes": 2,
+                "setup": {"modules": ["cuda/12.4"], "commands": ["export CACHE=/local/serve"]},
                 "command": ["serve.py", "--port", "{port}"],
                 "ready": {"http": "/health", "within": "00:15:00"},
                 "on_exit": "restart",

@@ -41,7 +41,8 @@ class RoleStep:
     """The step of one role: `exports` tell the job runtime of it, `variables` are those that differ from the launch's,
     `unset` the names of the launch's that this one does not have, and `container` is what it runs in. `python`,
     `environment` and `built`: its Python, the folder of its environment, and the key of that if it is built. `sealed`:
-    the first role with the same sealed environment, which is not the launch's; empty without one.
+    the first role with the same sealed environment, which is not the launch's; empty without one. `modules` and
+    `commands`: the set-up of its own, after the launch's.
     """
 
     name: str
@@ -56,6 +57,8 @@ class RoleStep:
     environment: str
     built: str | None
     sealed: str
+    modules: tuple[str, ...]
+    commands: tuple[str, ...]
 
     def record(self) -> JsonObject:
         """The role as launch.json has it. Its ranks are numbered after those of the roles before it."""
@@ -110,6 +113,8 @@ def steps(
                 environments.folder(program),
                 environments.key(program),
                 sealed.get(program.environment, ""),
+                program.setup.modules[len(launch.setup.modules) :],
+                program.setup.commands[len(launch.setup.commands) :],
             )
         )
         first_rank += shape.world_size

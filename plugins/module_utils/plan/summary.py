@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import shlex
+from collections.abc import Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import ENVIRONMENT, PACKAGES
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import first
@@ -85,7 +86,7 @@ def _role_lines(plan: Plan) -> list[str]:
         words.append(f"on exit {role.keys.on_exit}" if lines else "decides")
         if own_images:
             words.append(f"in {step.container.image} by {step.container.runtime}" if step.container else "no container")
-        words += _own_words(plan, role, step.built)
+        words += [*_own_words(plan, role, step.built), *_setup_words(step.modules, step.commands)]
         words += [f"on nodes of {plan.spec.host(role)}"] if role.keys.share else []
         words += [f"after {' and '.join(role.keys.after_ready)} ready"] if role.keys.after_ready else []
         words += [f"ready by {role.keys.ready.way} {role.keys.ready.value}".strip()] if role.keys.ready else []
@@ -168,11 +169,15 @@ def _surroundings(plan: Plan) -> str:
     elif not parts:
         parts.append("the containers of its roles" if plan.containers else "the nodes' own Python")
     setup = plan.spec.setup
-    parts += [f"modules {' '.join(setup.modules)}"] if setup.modules else []
-    parts += [f"{_count(len(setup.commands), 'command')} of setup"] if setup.commands else []
+    parts += _setup_words(setup.modules, setup.commands)
     around = (("before", setup.before_ranks), ("after", setup.after_ranks))
     parts += [f"{_count(len(lines), 'line')} {when} the ranks on each node" for when, lines in around if lines]
     return ", ".join(parts)
+
+
+def _setup_words(modules: Sequence[str], commands: Sequence[str]) -> list[str]:
+    loaded = [f"modules {' '.join(modules)}"] if modules else []
+    return [*loaded, *([f"{_count(len(commands), 'command')} of setup"] if commands else [])]
 
 
 def _success(plan: Plan) -> str:

@@ -19,7 +19,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import Setup
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import (
+    ADDED,
     INHERITED,
     OF_A_ROLE,
     OF_ITS_NODES,
@@ -220,7 +222,10 @@ def _with_roles(merged: Merged) -> Parsed:
         bad_paths |= reader.bad_paths
     spec = LaunchSpec()
     if roles:
-        spec = dataclasses.replace(roles[0].spec, roles={role.name: role for role in roles})
+        # A mistake in it has been named with the first role.
+        above = top.get("setup")
+        setup = _Reader(merged).table(Setup, above, "setup.") if isinstance(above, Mapping) else Setup()
+        spec = dataclasses.replace(roles[0].spec, roles={role.name: role for role in roles}, setup=setup)
     return Parsed(spec, problems, bad_paths)
 
 
@@ -285,6 +290,16 @@ def _leaf_paths(data: Parameters, prefix: str = "") -> list[str]:
     return paths
 
 
+def _added(data: JsonObject, above: Parameters, own: Parameters) -> JsonObject:
+    """The values of a role, whose lines of set-up come after those of the job."""
+    first, then = above.get("setup"), own.get("setup")
+    if not isinstance(first, Mapping) or not isinstance(then, Mapping):
+        return data
+    lists = {name: (first.get(name), then.get(name)) for name in ADDED}
+    joined = {name: [*a, *b] for name, (a, b) in lists.items() if isinstance(a, list) and isinstance(b, list)}
+    return {**data, "setup": {**data["setup"], **joined}}
+
+
 class _Reader:
     """`role`: the role whose values are read; what stands in it is named there."""
 
@@ -309,7 +324,7 @@ class _Reader:
                     f"is of the whole launch: write it at the top of the job; a role may have {', '.join(allowed)}",
                 )
         above = {name: value for name, value in inherited.items() if name not in WHOLE or name not in program}
-        spec = self.table(LaunchSpec, merge([Layer("", above), Layer("", program)]).data, "")
+        spec = self.table(LaunchSpec, _added(merge([Layer("", above), Layer("", program)]).data, above, program), "")
         started = self.table(RoleKeys, {name: value for name, value in own.items() if name in keys}, "")
         for path in (f"resources.{name}" for name in OF_ITS_NODES if started.share):
             if path in _leaf_paths(program):

@@ -195,8 +195,10 @@ def _chosen(specs: Sequence[LaunchSpec], job: Job) -> Chosen:
 
 def words_of(spec: LaunchSpec) -> tuple[str, ...]:
     """The texts of a launch that may name files of its code."""
-    program = (*spec.command, spec.shell or "", spec.script or "", *spec.script_args)
-    return (*program, *spec.env.values(), *spec.setup.commands, *spec.setup.before_ranks, *spec.setup.after_ranks)
+    words = [*spec.setup.before_ranks, *spec.setup.after_ranks]
+    for each in spec.programs.values():
+        words += [*each.command, each.shell or "", each.script or "", *each.script_args, *each.env.values()]
+    return (*words, *(line for each in spec.programs.values() for line in each.setup.commands))
 
 
 def _container_places(site: Site, elements: Sequence[LaunchSpec]) -> tuple[str, str | None] | None:

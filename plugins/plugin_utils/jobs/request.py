@@ -128,7 +128,7 @@ def container_needs(plan: Plan) -> list[ContainerNeeds]:
 def _needs_of(plan: Plan, spec: LaunchSpec, made: Entry) -> ContainerNeeds:
     return ContainerNeeds(
         runtime=made.runtime,
-        own_setup=bool(plan.spec.setup.modules or plan.spec.setup.commands),
+        own_setup=bool(spec.setup.modules or spec.setup.commands),
         options=[name for name, _value in made.step],
         level=spec.container.level,
         # An image that is built for the job was not named by the user, so it need not be checked.

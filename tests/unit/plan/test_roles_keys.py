@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.summary import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, OF_ITS_NODES
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import with_absolute_paths
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import with_absolute_paths, words_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import request_of
@@ -92,7 +92,8 @@ def reached(made: real.Plan) -> dict[str, tuple[Any, ...]]:
         lines = dict(asked[int(given.pop("RANKZERO_COMPONENT", "0"))])
         given |= {name: lines[name] for name in (*OF_ITS_NODES, "mem", "gpus-per-node") if name in lines}
         given |= {"RANKZERO_SECRETS": env.get("RANKZERO_SECRETS", "")}
-        result[role.name] = (given, role.step, role.argv, role.topology, role.container, role.python, role.environment)
+        entered = (role.container, role.python, role.environment, role.modules, role.commands)
+        result[role.name] = (given, role.step, role.argv, role.topology, *entered)
     return result
 
 
@@ -301,3 +302,40 @@ def test_what_is_set_for_the_whole_launch_is_dropped_in_no_role() -> None:
     assert not trainer.unset
     assert {sources[name] for name in rollout.unset} <= {"env", "hangs", "parallelism", "logs"}
     assert {"LR", "CUDA_DEVICE_MAX_CONNECTIONS"} <= {*rollout.unset} and {"seed", "debug"} <= {*sources.values()}
+
+
+def test_the_set_up_of_a_role_comes_after_that_of_the_job() -> None:
+    of_the_job = {"modules": ["site"], "commands": ["ulimit -l unlimited"], "before_ranks": ["stage"]}
+    own = {"modules": ["cuda/12"], "commands": ["export A=1"]}
+    made = planned(changed(("setup", of_the_job), ("roles.trainer.setup", own)))
+    trainer, rollout = made.roles
+    assert (trainer.modules, trainer.commands) == (("cuda/12",), ("export A=1",))
+    assert (rollout.modules, rollout.commands) == ((), ())
+    # The batch script has the job's own alone, also where it is the deciding role that has more.
+    assert (made.spec.setup.modules, made.spec.setup.commands) == (("site",), ("ulimit -l unlimited",))
+    # A shell in the role's environment is of its spec alone.
+    alone = made.spec.roles["trainer"].spec.setup
+    assert (alone.modules, alone.commands) == (("site", "cuda/12"), ("ulimit -l unlimited", "export A=1"))
+    assert made.spec.setup.before_ranks == ("stage",)
+    only = planned(changed(("roles.rollout.setup", own)))
+    assert only.spec.setup.modules == () and only.roles[1].modules == ("cuda/12",)
+
+
+@pytest.mark.parametrize(
+    ("setup", "said"),
+    [
+        ({"modules": "cuda"}, "roles.rollout.setup.modules: must be a list"),
+        ({"modules": ["a b"]}, "roles.rollout.setup.modules: item 2 "),
+        ({"before_ranks": ["x"]}, "roles.rollout.setup.before_ranks: is of the whole launch"),
+    ],
+)
+def test_a_mistake_in_the_set_up_of_a_role_is_named_there(setup: dict[str, Any], said: str) -> None:
+    with pytest.raises(SpecError) as error:
+        planned(changed(("setup", {"modules": ["site"]}), (f"{ROLLOUT}.setup", setup)))
+    assert said in str(error.value)
+
+
+def test_files_that_a_command_of_any_role_names_are_code() -> None:
+    made = planned(changed((f"{ROLLOUT}.setup", {"commands": ["source jobs/env.sh"]})))
+    words = words_of(made.spec)
+    assert {"train.py", "serve", "source jobs/env.sh", *made.spec.roles["rollout"].spec.env.values()} <= {*words}

@@ -25,7 +25,7 @@ DECIDING = "trainer"
 OF_ITS_NODES = ("partition", "account", "qos", "constraint", "gpu_type", "memory")
 #: The keys that may stand in a role. All else is of the launch.
 OF_A_ROLE = (
-    *("command", "shell", "env", "launcher", "secrets", "data", "fabric", "offline"),
+    *("command", "shell", "env", "launcher", "secrets", "data", "fabric", "offline", "setup.modules", "setup.commands"),
     *("resources.nodes", "resources.cpus_per_rank", "resources.gpus_per_node"),
     *(f"resources.{key}" for key in OF_ITS_NODES),
     *(f"container.{key}" for key in ("runtime", "image", "mounts", "workdir", "mount_home", "remap_root", "writable")),
@@ -35,6 +35,8 @@ OF_A_ROLE = (
 )
 #: Of these a role has its own as a whole, or that of the job.
 WHOLE = ("container", "environment")
+#: Lists of which a role has those of the job, and after them its own.
+ADDED = ("modules", "commands")
 #: The sections that a role has from the top of the job, where it says nothing else.
 INHERITED = (
     *("name", "env", "secrets", "data", "launcher", "resources", "setup", "code", "environment", "container"),
