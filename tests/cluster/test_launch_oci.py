@@ -302,7 +302,7 @@ def test_a_role_has_its_own_sealed_environment_in_its_own_image(site: Site, imag
     (code / "prog.py").write_text(
         "import json, os, sys\nrole = os.environ['RANKZERO_ROLE']\nfor name in ('seen-' + role, 'result'):\n"
         "    if name != 'result' or role == 'trainer':\n"
-        "        json.dump([sys.prefix, os.path.exists('/in-the-image')], open(name + '.part', 'w'))\n"
+        "        json.dump({'seen': [sys.prefix, os.path.exists('/in-the-image')]}, open(name + '.part', 'w'))\n"
         "        os.rename(name + '.part', name + '.json')\n"
     )
     server = {"container": {"runtime": "oci", "image": bundle(image)}, "ready": {"file": "seen-server.json"}}
@@ -313,6 +313,8 @@ def test_a_role_has_its_own_sealed_environment_in_its_own_image(site: Site, imag
     launch = site.launch(job, wait=True)
     run = site.run_dir(launch)
     assert site.outcome(launch)["success"], (log_of(run, launch["job_id"]), rank_logs(run))
-    seen = {role: json.loads((run / "work" / f"seen-{role}.json").read_text()) for role in ("server", "trainer")}
+    seen = {
+        role: json.loads((run / "work" / f"seen-{role}.json").read_text())["seen"] for role in ("server", "trainer")
+    }
     assert seen["server"][0].startswith("/tmp/rankzero-") and seen["server"][1] is True, seen
     assert seen["trainer"] == ["/usr", False]
