@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import CODE_SNAPSHOT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import answer_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.snapshot_request import SnapshotRequest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
@@ -70,7 +70,7 @@ class ActionModule(Producer):
         result.update(code=snapshot.facts())
         if snapshot.size > _LARGE:
             result.setdefault("warnings", []).append(_too_large(snapshot))
-        if result.get("changed"):
+        if answer_of(result).changed:
             listing = "".join(f"{entry.kind} {entry.sha256[:16]} {entry.path}\n" for entry in snapshot.files)
             path = record_of(_Ref, result.get("ref", {})).path
             before, after = ("", listing) if given.state == "present" else (listing, "")

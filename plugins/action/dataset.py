@@ -12,7 +12,7 @@ from dataclasses import replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import DATASET
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import answer_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.request import DatasetRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.dataset.sources.select import check
@@ -48,7 +48,7 @@ class ActionModule(Producer):
         if size > _LARGE:
             self.shown.show_line(f"read {amount(size)} in {len(what.files)} files of {what.label}")
         result = self.follow(options, what.request.arguments())
-        lacking = result.get("lacking")
+        lacking = answer_of(result).lacking
         if lacking is None:
             return result
         pieces = dataset.Pieces(what, lacking)

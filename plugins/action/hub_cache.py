@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import HUB_CACHE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import answer_of, record_of
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.producer import Producer
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import hub
 
@@ -59,7 +59,7 @@ class ActionModule(Producer):
         """Ask what the host lacks, send it, and have the host install it."""
         given = {**options, "src": None}
         result = self.make(given, download.request())
-        lacking = result.get("lacking")
+        lacking = answer_of(result).lacking
         if lacking is None:
             return result
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:

@@ -6,12 +6,18 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_PIPELINE
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleAnswer,
+    ModuleResult,
+    answer_of,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import BatchLaunch, packed
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import (
@@ -27,6 +33,13 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
 
 STATES = ("present", "absent")
+
+
+@dataclass(frozen=True)
+class _Together(ModuleAnswer):
+    """The module's answer about jobs of which none follows another: the result of each."""
+
+    results: Sequence[ModuleResult] = ()
 
 
 class ActionModule(LaunchManyAction):
@@ -47,11 +60,12 @@ class ActionModule(LaunchManyAction):
         for job in rendered:
             result = self._launch(job, rendered, results, given.relaunch, task_vars)
             results.append(result)
-            if result.get("failed"):
+            answer = answer_of(result)
+            if answer.failed:
                 break
             for line in _told(job, result, [rendered[index].plan.name for index in job.stage.after]):
                 display.display(f"{self.host}: {line}")
-            if result.get("missing") and not self._task.check_mode:
+            if answer.missing and not self._task.check_mode:
                 break
         return self._result(rendered, results)
 
@@ -61,7 +75,7 @@ class ActionModule(LaunchManyAction):
         for job in reversed(rendered):
             result = self.launched_stage(job.stage, job.launch, task_vars, state="absent")
             results.insert(0, self.completed(result, job.first, job.stage.job, job.launch.lines))
-            if result.get("failed"):
+            if answer_of(result).failed:
                 return self._result(rendered[-len(results) :], results)
             made = read_result(result)
             if isinstance(made, LaunchResult):
@@ -120,24 +134,26 @@ class ActionModule(LaunchManyAction):
             given = {"job": [job.stage.path for job in rendered], "x_request": {"launches": packed(launches, {})}}
             return self.call("rankzero.slurm.job_pipeline", {**given, **more}, task_vars, JOB_PIPELINE)
 
-        answer = self.with_runtime(called, rendered[0].first.runtime)
-        if answer.get("failed"):
-            return answer
-        results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer.get("results") or [])]
+        answered = self.with_runtime(called, rendered[0].first.runtime)
+        answer = record_of(_Together, answered)
+        if answer.failed:
+            return answered
+        results = [self._finished(job, rendered, result) for job, result in zip(rendered, answer.results)]
         for job, result in zip(rendered, results):
-            for line in [] if result.get("failed") else _told(job, result, []):
+            for line in [] if answer_of(result).failed else _told(job, result, []):
                 display.display(f"{self.host}: {line}")
-        return {**self._result(rendered, results), "warnings": answer.get("warnings") or []}
+        return {**self._result(rendered, results), "warnings": list(answer.warnings)}
 
     def _finished(self, job: Rendered, rendered: list[Rendered], result: dict[str, Any]) -> dict[str, Any]:
         """The result of a stage, with what only the controller knows about it."""
         result = self.completed(result, job.first, job.stage.job, job.launch.lines)
-        if not result.get("missing"):
+        needed = answer_of(result).missing
+        if not needed:
             return result
         missing = [
             ref
             for owner in rendered
-            for ref in self.producers(result.get("missing", []), owner.first, owner.stage.job).missing
+            for ref in self.producers(needed, owner.first, owner.stage.job).missing
             if _owner(Ref.of(ref), rendered) is owner
         ]
         return {**result, "missing": missing}
@@ -147,17 +163,18 @@ class ActionModule(LaunchManyAction):
         for job, result in zip(rendered, results):
             kind = "sweep" if job.is_sweep else "job"
             shown.append({"kind": kind, "file": os.path.relpath(job.stage.path), **result})
-        broken = [result for result in results if result.get("failed")]
+        answers = [answer_of(result) for result in results]
+        broken = any(answer.failed for answer in answers)
         # A stage that failed names none.
         named = [record_of(Producers, result) for result in results if "store_root" in result]
-        missing = {Ref.of(ref).path: ref for result in results for ref in result.get("missing", [])}
+        missing = {Ref.of(ref).path: ref for answer in answers for ref in answer.missing}
         whole: dict[str, Any] = {
-            "changed": any(result.get("changed") for result in results),
+            "changed": any(answer.changed for answer in answers),
             "stages": shown,
             "missing": list(missing.values()),
             "store_root": next((producers.store_root for producers in named), None),
             "snapshots": next((producers.snapshots for producers in named if producers.snapshots), None),
-            "store_group_writable": any(result.get("store_group_writable") for result in results),
+            "store_group_writable": any(producers.store_group_writable for producers in named),
         }
         diffs: list[Any] = []
         for result in shown:
@@ -166,7 +183,7 @@ class ActionModule(LaunchManyAction):
         # What must be built first is built, and the action runs again: it reports these problems then.
         if broken and not missing:
             files = [f"{job.stage.path}: " if _independent(rendered) else "" for job in rendered]
-            texts = [f"{file}{result.get('msg')}" for file, result in zip(files, results) if result.get("failed")]
+            texts = [f"{file}{answer.msg}" for file, answer in zip(files, answers) if answer.failed]
             return {**whole, "failed": True, "msg": "\n".join(texts)}
         return {**whole, "diff": diffs}
 

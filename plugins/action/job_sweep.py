@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import answer_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result import SweepResult
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch_many import LaunchManyAction
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
@@ -31,7 +32,7 @@ class ActionModule(LaunchManyAction):
 
 def _lines(result: dict[str, Any], lines: list[str]) -> list[str]:
     """The result as text: the plan if anything is submitted, and the number of elements for each outcome."""
-    if result.get("failed"):
+    if answer_of(result).failed:
         return []
     made = SweepResult.of(result)
     counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())

@@ -13,7 +13,7 @@ from typing import Any
 from ansible.errors import AnsibleConnectionFailure
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import answer_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.sweep_results import (
     ACTION_ARGUMENTS,
     ARGUMENTS,
@@ -56,7 +56,7 @@ class ActionModule(Action):
         result, polls = self._ask(), 1
         delay, last_tally = FIRST_DELAY, ""
         waiting = options.wait and not self._task.check_mode
-        while waiting and not result.get("failed"):
+        while waiting and not answer_of(result).failed:
             sweep = SweepOutcome.of(result)
             left = options.wait_timeout - (time.monotonic() - began) if options.wait_timeout else delay
             if sweep.completed or left <= 0:
@@ -78,7 +78,7 @@ class ActionModule(Action):
             except ConnectionLost as error:
                 return {**result, "failed": True, "msg": _lost(self.host, sweep, str(error))}
             polls += 1
-        if result.get("failed"):
+        if answer_of(result).failed:
             return result
         sweep = SweepOutcome.of(result)
         table, files = screen(sweep), {}

@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
     Parameters,
+    answer_of,
     record_of,
     records_of,
 )
@@ -149,7 +150,7 @@ class ActionModule(LaunchManyAction):
             ],
         )
         answer = self._module(options, request)
-        if answer.get("failed"):
+        if answer_of(answer).failed:
             return answer
         planned = record_of(_Answered, answer, steps=lambda steps: [Step.of(step) for step in steps])
         stores = next(iter(ready.values())).rendered.first.request.stores
@@ -219,8 +220,9 @@ class ActionModule(LaunchManyAction):
         if wanted:
             steps = [line.step for line in wanted]
             answer = self._module(options, replace(request, steps=steps, launches=self._batch(wanted, ready)))
-            if answer.get("failed"):
-                raise RankzeroError(str(answer.get("msg")), steps=[line.result() for line in lines])
+            failure = answer_of(answer)
+            if failure.failed:
+                raise RankzeroError(str(failure.msg), steps=[line.result() for line in lines])
             done = record_of(_Answered, answer, answers=lambda given: [Answer.of(each) for each in given])
             outcome.slurm_commands += done.slurm_commands
         for line in lines if not self._task.check_mode else ():

@@ -7,8 +7,9 @@ Ansible compiles each file of a collection anew in every command: a hundred file
 own loader imports this collection's libraries. It keeps what it has compiled next to the files (`__pycache__`), as for
 any other Python package, if the user may write there.
 
-Without this finder an unchanged launch takes 7 % more CPU time, and without the `gc.freeze` below 6 %, in pairs
-within one run. Less than 5 % would not be worth what an import does here by itself.
+Without this finder and the `gc.freeze` below a warm launch takes 1.34 times the CPU time (quartiles 1.29 to 1.40), and
+without the `gc.freeze` alone 1.25 times (1.08 to 1.28), in 12 rounds that ran each in turn. Less than 1.05 would not be
+worth what an import does here by itself.
 """
 
 from __future__ import annotations

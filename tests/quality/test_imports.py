@@ -73,7 +73,6 @@ ANY = {
     "sources/documents.py text_document": "as plain",
     "sources/documents.py typed_document": "as plain",
     "dataset/sources/base.py read_blocks": "a file, a pipe, or as open_url",
-    "pyenv/bytecode.py before": "Python's own loaders of any kind",
     "store/http.py open_url": "urllib's own answer, of one class for each scheme",
 }
 

@@ -57,6 +57,25 @@ class ModuleFailed(Exception):
         self.result = result
 
 
+@dataclass(frozen=True)
+class ModuleAnswer:
+    """What a result says, whatever the module. `missing`: the inputs that are not on the host, for `Ref.of`; `lacking`:
+    which of the controller's files the host does not have; None: nothing is to be sent.
+    """
+
+    failed: bool = False
+    changed: bool = False
+    msg: object = ""
+    warnings: Sequence[object] = ()
+    missing: Sequence[JsonObject] = ()
+    lacking: Sequence[Any] | None = None
+
+
+def answer_of(result: Parameters) -> ModuleAnswer:
+    """What the result of a module or an action says. Null counts as not given."""
+    return record_of(ModuleAnswer, {name: value for name, value in result.items() if value is not None})
+
+
 def succeeded(result: ModuleResult) -> ModuleResult:
     """The result of a module. Raises ModuleFailed if that failed."""
     if result.get("failed"):

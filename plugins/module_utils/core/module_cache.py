@@ -7,6 +7,10 @@ Ansible packs, sends, unpacks and compiles a module for every call. The text of 
 the call (plugin_utils/sources/carrier.py). It loads the compiled code from one file, and stands in for Ansible's part:
 the controller has checked the options already.
 
+Through Ansible's own way a warm launch takes 1.84 times the CPU time (quartiles 1.72 to 1.97), and an unchanged launch
+2.32 times. With the code as a folder of files on `sys.path` in place of Finder they take 1.05 times (0.95 to 1.08) and
+1.07 times (1.03 to 1.19), on a local disk: 12 rounds that ran each in turn. Below 1.05 Finder is not worth its lines.
+
 The copy is in a folder of the user's cache that is named by the digest of the code. A folder or file that another user
 could have written is not used.
 """

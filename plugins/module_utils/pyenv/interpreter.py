@@ -58,11 +58,6 @@ found = [name for name in sys.path if name.endswith("-packages") and name.starts
 print(json.dumps({"packages": os.path.relpath(found[0], sys.prefix) if found else ""}))
 """
 
-_BYTE_CODE = """\
-import importlib.util, json, sys
-print(json.dumps({"magic": importlib.util.MAGIC_NUMBER.hex(), "tag": sys.implementation.cache_tag}))
-"""
-
 
 def managed(store_root: str, environ: Mapping[str, str]) -> list[str]:
     """uv's own interpreters on this host: the user's, and those downloaded into the store."""
@@ -144,12 +139,11 @@ def trouble(tree: str) -> str | None:
     return f"it loads {', '.join(outside)}" if outside else None
 
 
-def straighten(tree: str) -> str | None:
+def straighten(tree: str) -> None:
     """Remove links from the path to the packages of the Python in `tree`, by swapping each link and its target.
 
     A node that mounts the tree with FUSE does not cache links, so every rank would request each of them again for every
-    module and every look-up: 6,400 requests per rank for torch. Returns the folder of the packages; None if this Python
-    searches none below its prefix. Raises OSError, RankzeroError.
+    module and every look-up: 6,400 requests per rank for torch. Raises OSError, RankzeroError.
     """
     way = _ask(os.path.join(tree, "bin", "python"), _SEARCH)["packages"]
     place = tree
@@ -160,13 +154,6 @@ def straighten(tree: str) -> str | None:
             os.unlink(place)
             os.rename(other, place)
             os.symlink(name, other)
-    return place if way else None
-
-
-def compiles(tree: str) -> tuple[bytes, str]:
-    """(magic number, tag of .pyc files) of the Python in `tree`. Raises RankzeroError."""
-    answer = _ask(os.path.join(tree, "bin", "python"), _BYTE_CODE)
-    return bytes.fromhex(answer["magic"]), answer["tag"]
 
 
 def _copy_library(source: str, target: str) -> None:

@@ -28,7 +28,7 @@ SETTINGS: Mapping[str, Mapping[str, tuple[str, ...]]] = {
 
 # Increased when the same recipe must give another environment: every environment of the mode is then built again.
 FORMAT = 1
-FORMATS = {"sealed": 3}  # 2: no links in the path to the packages; 3: byte code in one file
+FORMATS = {"sealed": 2}  # 2: no links in the path to the packages
 
 _TORCH = re.compile(r"auto|cpu|xpu|cu[0-9]{2,3}|rocm[0-9]+(\.[0-9]+){1,2}")
 _PYTHON = re.compile(r"3(\.[0-9]{1,2}){1,2}")

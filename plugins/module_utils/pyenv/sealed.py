@@ -4,14 +4,13 @@
 """Turn a finished venv into a sealed environment: one file that a node mounts, with the same bytes for any builder.
 
 The installer's notes about itself and its paths are left out. Everything is byte-compiled for one fixed path (Python
-inserts the real path on import), and the byte code is in one file (bytecode.py).
+inserts the real path on import).
 """
 
 from __future__ import annotations
 
 import contextlib
 import csv
-import inspect
 import io
 import os
 import re
@@ -24,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import file_sha256
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, content_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import bytecode, interpreter
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv import interpreter
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.manifest import SealedRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.pythons import Python
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.recipe import Recipe
@@ -33,8 +32,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.store.squash import
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import walk
 
 FILE = "environment.sqsh"
-# Read at once: a build in the background goes on after Ansible has removed the files of the module.
-_READER = inspect.getsource(bytecode)
 # The fixed path. It appears in tracebacks of code that users compile themselves, and is never opened.
 _PLACE = "/sealed"
 # The number of files per compiler process. It is fixed because a process's earlier files influence its output.
@@ -84,12 +81,8 @@ def assemble(venv: str, tree: str, python: Python, recipe: Recipe) -> str:
             stream.write(f"home = {os.path.dirname(python.path)}\ninclude-system-site-packages = false\n")
     _move(venv, tree, python.minor)
     _forget_the_place(os.path.join(tree, "lib", f"python{python.minor}", "site-packages"))
-    site = interpreter.straighten(tree)
-    if site is not None:
-        _add_reader(site)
+    interpreter.straighten(tree)
     _compile(tree)
-    if site is not None:
-        _pack(tree, site)
     normalise(tree)
     return origin
 
@@ -151,35 +144,6 @@ def _forget_the_place(site: str) -> None:
         os.unlink(record)  # it may be a hard link into a cache, which must not change
         with open(record, "w", encoding="utf-8", newline="") as stream:
             csv.writer(stream, lineterminator="\n").writerows(kept)
-
-
-def _add_reader(site: str) -> None:
-    """Add the reader of the byte code pack to the folder of packages."""
-    for name, text in ((f"{bytecode.NAME}.py", _READER), (f"{bytecode.NAME}.pth", bytecode.PTH)):
-        with open(os.path.join(site, name), "w", encoding="utf-8") as stream:
-            stream.write(text)
-
-
-def _pack(tree: str, site: str) -> None:
-    """Pack the byte code of the library that contains `site`, and remove the .pyc files of packages.
-
-    Those of Python's own library are kept: Python imports some of it before it reads any .pth file.
-    """
-    library, packages = os.path.split(site)
-    magic, tag = interpreter.compiles(tree)
-    compiled = []
-    for path in walk(library):
-        folder, name = os.path.split(path)
-        pyc = os.path.join(folder, "__pycache__", f"{name[:-3]}.{tag}.pyc")
-        if name.endswith(".py") and os.path.isfile(os.path.join(library, pyc)):
-            compiled.append((path, pyc))
-    bytecode.pack(library, compiled, magic, os.path.join(site, f"{bytecode.NAME}.pack"))
-    for path, pyc in compiled:
-        # A module whose name the pack cannot contain keeps its .pyc file.
-        if path.startswith(f"{packages}/") and path != f"{packages}/{bytecode.NAME}.py" and bytecode.holds(path):
-            os.unlink(os.path.join(library, pyc))
-            with contextlib.suppress(OSError):
-                os.rmdir(os.path.dirname(os.path.join(library, pyc)))
 
 
 def _compile(tree: str) -> None:

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     ModuleResult,
     Parameters,
     TaskVariables,
+    answer_of,
     record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
@@ -128,8 +129,9 @@ class LaunchAction(Launcher, Action):
         if wanted not in (BUILD, FAIL, REPORT):
             raise RankzeroError(f"missing: must be one of {BUILD}, {FAIL}, {REPORT}; not {wanted!r}")
         result = launch(task_vars)
-        missing = result.get("missing") or []
-        if not missing or wanted == REPORT or result.get("failed") or self._task.check_mode:
+        answer = answer_of(result)
+        missing = answer.missing
+        if not missing or wanted == REPORT or answer.failed or self._task.check_mode:
             return result
         kinds = {ref.kind: ref.declared for ref in map(Ref.of, missing) if wanted == FAIL or ref.declared != CODE}
         if kinds:
@@ -169,9 +171,9 @@ class LaunchAction(Launcher, Action):
             templar=self._templar,
             shared_loader_obj=self._shared_loader_obj,
         )
-        sent = action.run(task_vars={**self._task_vars, VARIABLE: needed.snapshots})
-        if sent.get("failed"):
-            raise RankzeroError(str(sent.get("msg")))
+        sent = answer_of(action.run(task_vars={**self._task_vars, VARIABLE: needed.snapshots}))
+        if sent.failed:
+            raise RankzeroError(str(sent.msg))
 
     def secrets(self, job: Job, task_vars: TaskVariables) -> bytes:
         """The secrets whose values the controller holds, as lines."""

@@ -24,6 +24,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     ModuleResult,
     Parameters,
     TaskVariables,
+    answer_of,
     record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
@@ -178,8 +179,9 @@ class Launcher(abc.ABC):
         month = time.strftime("%Y-%m")
         given = {"state_root": state_root, "by": ["month"], "since": month, "until": month}
         answer = self.call("rankzero.slurm.usage_info", given, self._task_vars, None)
-        if answer.get("failed"):
-            raise RankzeroError(f"launch_cluster.budget: what was used this month is not known: {answer.get('msg')}")
+        outcome = answer_of(answer)
+        if outcome.failed:
+            raise RankzeroError(f"launch_cluster.budget: what was used this month is not known: {outcome.msg}")
         used = record_of(_Used, answer)
         rows = [*used.rows, used.promised]
         return {name: sum(row.get(name) or 0.0 for row in rows) for name in ("node_hours", "gpu_hours")}
@@ -204,19 +206,20 @@ class Launcher(abc.ABC):
             return {
                 **result,
                 "changed_since": changed and asdict(changed),
-                "diff": [diff] if result.get("changed") else [],
+                "diff": [diff] if answer_of(result).changed else [],
             }
         return result
 
     def completed(self, result: ModuleResult, prepared: Prepared, job: Job, lines: list[str]) -> ModuleResult:
         """Add to a module's result what only the controller knows: the plan, and how to build what is missing."""
-        if not result.get("failed"):
-            unstaged = [ref for ref in map(Ref.of, result.get("missing", [])) if ref.declared.advice]
+        answer = answer_of(result)
+        if not answer.failed:
+            unstaged = [ref for ref in map(Ref.of, answer.missing) if ref.declared.advice]
             if unstaged and not self.check_mode:
                 kind = unstaged[0].declared
                 paths = ", ".join(ref.path for ref in unstaged if ref.kind == kind.name)
                 raise RankzeroError(f"{kind.option}: {paths} is not on the cluster: {kind.advice}")
-            needed = self.producers(result.get("missing", []), prepared, job)
+            needed = self.producers(answer.missing, prepared, job)
             return {**result, **vars(needed), "plan": lines}
         return result
 
@@ -227,7 +230,7 @@ class Launcher(abc.ABC):
         again with it.
         """
         result = ask()
-        missing = [Ref.of(ref) for ref in result.get("missing", [])]
+        missing = [Ref.of(ref) for ref in answer_of(result).missing]
         more: dict[str, Any] = {}
         if any(not ref.declared.in_store for ref in missing):
             more.update(x_runtime=runtime)

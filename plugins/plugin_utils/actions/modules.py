@@ -19,6 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     ModuleResult,
     Parameters,
     TaskVariables,
+    answer_of,
     play_of,
     record_of,
     succeeded,
@@ -52,8 +53,9 @@ def call_module(
     )
     executed.pop("invocation", None)  # it contains complete files
     # Ansible reports what it requires, or what the interpreter says of code that it cannot read, but not what to do.
-    unable = "module_stderr" in executed or re.search("requires .*Python", str(executed.get("msg")))
-    if executed.get("failed") and unable and (message := _too_old(action, variables)):
+    answer = answer_of(executed)
+    unable = "module_stderr" in executed or re.search("requires .*Python", str(answer.msg))
+    if answer.failed and unable and (message := _too_old(action, variables)):
         return {"failed": True, "changed": False, "msg": message}
     return executed
 

@@ -13,7 +13,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleResult,
+    Parameters,
+    answer_of,
+    record_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
@@ -43,7 +48,7 @@ class OneLaunch(Launcher):
         asked = _asked(given.explain)
         result = self.launched(job, prepared, {"job": given.job, "state": state}, self._task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)
-        if completed.get("failed"):
+        if answer_of(completed).failed:
             return completed
         launch = LaunchResult.of(completed)
         artifact = prepared.plan.spec.artifact

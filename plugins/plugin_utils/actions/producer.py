@@ -9,13 +9,15 @@ import functools
 import os
 import time
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
     JsonObject,
+    ModuleAnswer,
     ModuleFailed,
     ModuleResult,
     Parameters,
@@ -34,6 +36,14 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.allowed_fol
 
 #: How long (seconds) a query waits for an answer: at first, and at most for longer operations.
 FIRST_WAIT, LONGEST_WAIT = 1, 5
+
+
+@dataclass(frozen=True)
+class _Followed(ModuleAnswer):
+    """An answer about work in the background. `going`: a Reading, empty before the first; None: it is over."""
+
+    going: Parameters | None = None
+    notes: Sequence[str] = ()
 
 
 class Producer(Action):
@@ -96,10 +106,11 @@ class Producer(Action):
         seconds, notes_shown, again = FIRST_WAIT, 0, False
         while True:
             result = self._called(**options, x_request={**request, "follow": seconds, "again": again})
-            going = result.get("going")
-            if going is None or result.get("failed"):
+            followed = record_of(_Followed, result)
+            going = followed.going
+            if going is None or followed.failed:
                 self.shown.flush()
-                for note in result.get("notes", [])[notes_shown:]:
+                for note in followed.notes[notes_shown:]:
                     self.shown.show_line(note)
                 return succeeded(result)
             if going:

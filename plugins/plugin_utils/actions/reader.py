@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, answer_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.own_reader import READER
@@ -47,7 +47,7 @@ def reader_of(given: Parameters | None) -> Reader | None:
 def with_reading(result: ModuleResult, reader: Reader) -> ModuleResult:
     """The result of module job_diagnosis, and what the reader says of its digest, in `reader` and below its lines."""
     digest = str(result.pop("digest", "") or "")
-    if not digest or result.get("failed"):
+    if not digest or answer_of(result).failed:
         return result
     name = printable(reader.command[0], 100)
     sentence, trouble = _asked(reader, digest)

@@ -9,10 +9,16 @@ Nothing here imports Ansible.
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters, records_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleAnswer,
+    ModuleResult,
+    Parameters,
+    record_of,
+    records_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import Watch
 
@@ -30,6 +36,13 @@ class _Message:
     receiver: str
     state: str
     reason: str = ""
+
+
+@dataclass(frozen=True)
+class _Sent(ModuleAnswer):
+    """What module job_notify answers."""
+
+    messages: Sequence[Parameters] = ()
 
 
 class Notices:
@@ -89,12 +102,13 @@ class Notices:
             result = self._call({"run_dirs": run_dirs, "urls": self._urls, "x_stalled": stalled})
         except self._failing as error:
             result = {"failed": True, "msg": str(error)}
-        if result.get("failed"):
+        answer = record_of(_Sent, result)
+        if answer.failed:
             # What is said of a lost connection is said by the wait itself.
-            self._once("", f"notify: the messages could not be sent: {result.get('msg')}")
+            self._once("", f"notify: the messages could not be sent: {answer.msg}")
         for run_dir in run_dirs:
             self._again.pop(run_dir, None)
-        for message in records_of(_Message, result.get("messages") or []):
+        for message in records_of(_Message, answer.messages):
             if message.state in ("failed", "waiting"):
                 self._again[message.run_dir] = now + AGAIN
                 if message.event == "stalled" and message.run_dir in stalled:

@@ -22,9 +22,11 @@ from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
+    ModuleAnswer,
     ModuleResult,
     Parameters,
     TaskVariables,
+    record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
@@ -64,7 +66,18 @@ _MODULE = "rankzero.slurm.job_wait"
 Screens = list[Progress | Waiting]
 Counts = tuple[int, int, int]
 # Fields of the module's answer that are for this action alone.
-_INTERNAL = ("_proof", "_notify", "_logs", "_hidden")
+_MARKS = {"_proof": "artifact", "_notify": "notifies", "_hidden": "hidden"}
+_INTERNAL = (*_MARKS, "_logs")
+
+
+@dataclass(frozen=True)
+class _Answer(ModuleAnswer):
+    """An answer of module job_wait. `choice`: which launch it chose; `launches`: of a wait for many; `poll`: a Poll."""
+
+    choice: str = ""
+    launches: Sequence[ModuleResult] = ()
+    slurm_commands: int = 0
+    poll: Any = None
 
 
 @dataclass
@@ -85,8 +98,8 @@ class _Launch:
     def of(cls, answer: ModuleResult) -> _Launch:
         """Read a launch of an answer."""
         shown = {name: value for name, value in answer.items() if name not in _INTERNAL}
-        marks = answer.get("_notify", False), answer.get("_hidden", False)
-        return cls(LaunchReport.of(answer), shown, answer.get("_proof", ""), *marks)
+        marks = {mark: answer[name] for name, mark in _MARKS.items() if name in answer}
+        return cls(LaunchReport.of(answer), shown, **marks)
 
     def end(self, watch: Watch, timeout: int) -> None:
         """Add what only the wait knows."""
@@ -146,11 +159,12 @@ class Wait(abc.ABC):
         began = time.monotonic()
         options = self._options
         first = self._retried(self._record, self._line)
-        if first.get("failed"):
+        answer = record_of(_Answer, first)
+        if answer.failed:
             return first
         launches = self._launches(first)
-        if choice := first.get("choice"):
-            self._line(choice, None)
+        if answer.choice:
+            self._line(answer.choice, None)
             # The launch stays the same, even if a newer one of its name appears in the meantime.
             self._same = {"run_dir": launches[0].report.run_dir}
         notices = self._notices(launches)
@@ -174,9 +188,10 @@ class Wait(abc.ABC):
             message = lost(self.host, waits, str(error), None if options.many else self.inventory)
             told = {"failed": True, "completed": False, "msg": message}
             return {**(together(first, _ends(launches)) if options.many else launches[0].result), **told}
-        if last.get("failed"):
+        answer = record_of(_Answer, last)
+        if answer.failed:
             return last
-        commands = last.get("slurm_commands", 0) + asked
+        commands = answer.slurm_commands + asked
         counts = {"polls": polls, "waited": time.monotonic() - began, "slurm_commands": commands}
         ends = self._launches(last)
         for index, watch, screen in zip(open_, waits.watches, screens):
@@ -193,7 +208,7 @@ class Wait(abc.ABC):
 
     def _launches(self, answer: ModuleResult) -> list[_Launch]:
         """The launches of an answer of the module."""
-        return [_Launch.of(each) for each in (answer.get("launches", []) if self._options.many else [answer])]
+        return [_Launch.of(each) for each in (record_of(_Answer, answer).launches if self._options.many else [answer])]
 
     def _result(self, answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
         """The result of the action for an answer of the module, with the logs that came with it."""
@@ -248,12 +263,13 @@ class Wait(abc.ABC):
             began = time.monotonic()
             return self.call(_MODULE, {"x_poll": request.as_dict()}, WAIT_SPEC)
 
-        answer = self._retried(polled, say)
+        result = self._retried(polled, say)
         took = time.monotonic() - began
         # An answer that was cut short on its way is asked for again.
-        if answer.get("failed") and "module_stdout" not in answer:
-            raise RankzeroError(str(answer.get("msg")))
-        return Poll.of(answer.get("poll")), took
+        answer = record_of(_Answer, result)
+        if answer.failed and "module_stdout" not in result:
+            raise RankzeroError(str(answer.msg))
+        return Poll.of(answer.poll), took
 
     def _watch(self, launch: _Launch, pattern: re.Pattern[str] | None) -> Watch:
         options = self._options
