@@ -14,6 +14,7 @@ from typing import Any
 from addresses import raw  # beside this file
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import errors as own_errors
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import STANDINGS
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.attempt_times import PARTS
 
@@ -190,6 +191,7 @@ LAUNCHES: dict[str, dict[str, Schema]] = {
         "seconds": maybe("number", "The time that is compared."),
         "speed_up": maybe("number", "Time of the first launch divided by that of this one."),
         "efficiency": maybe("number", "Speed-up divided by the growth of the number of ranks."),
+        "code_changes": listed("string", "The changed lines of its code against the first launch."),
     },
     "ls": {"status": record(STATUS, "The status.")},
     "why": {
@@ -287,11 +289,13 @@ ROWS.update(
         },
         "reconcile": {
             **IDENTITY,
-            "action": of("string", "launch, adopt, keep, unchanged, failed or cancel."),
+            "action": of("string", f"{', '.join(ACTIONS)}."),
             "kind": of("string", "job or sweep."),
             "file": maybe("string", "Its job file."),
             "reason": of("string", "Why."),
             "counts": maybe("object", "Of a sweep, the number of elements by standing."),
+            "changes": listed("string", "Of a launch with --check, how it differs from the one before: old -> new."),
+            "node_hours": maybe("number", "The most that a launch may use; null without a time limit."),
             "done": of("boolean", "Whether it was carried out; false with --check."),
             "error": of("string", "Why it was not possible; empty otherwise."),
         },
@@ -363,13 +367,9 @@ def schema(verb: str) -> str:
             **_rows(verb),
         }
     )
-    head = {
-        "$schema": "http://json-schema.org/draft-07/schema#",
-        "$id": raw(f"{FOLDER}/{verb}-{VERSION}.json"),
-        "title": f"The document of rankzero {verb} --json",
-        "$comment": NOTICE,
-    }
-    return lines_of({**head, **document}) + "\n"
+    head = {"$schema": "http://json-schema.org/draft-07/schema#", "$id": raw(f"{FOLDER}/{verb}-{VERSION}.json")}
+    title = {"title": f"The document of rankzero {verb} --json", "$comment": NOTICE}
+    return lines_of({**head, **title, **document}) + "\n"
 
 
 def _rows(verb: str) -> dict[str, Schema]:

@@ -21,11 +21,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, runtime_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.lines import (
+    PlanLine,
+    active_runs,
+    failure,
+    launch_diff,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.plan import ACTIONS, ActiveElement, Step
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.request import ReconcileRequest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted import ARGUMENTS, DeclaredLaunch, Policies
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import SWEEP_PREFIX
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     Answer,
     BatchLaunch,
@@ -42,6 +47,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import 
     inside_code,
     provenance_of,
     read_folder,
+    refuse_uncommitted,
     set_name,
     with_defaults,
 )
@@ -50,9 +56,6 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display impo
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import Origin
 
 COLORS = {"launch": "green", "cancel": "yellow", "failed": "red"}
-
-# Fields of a step that are not part of the result.
-_INTERNAL = ("ours", "submits", "anew", "recorded")
 
 
 @dataclass(frozen=True)
@@ -74,31 +77,6 @@ class _Answered:
     runtime_missing: bool = False
     held: Sequence[str] = ()
     answers: Sequence[Answer] = ()
-
-
-@dataclass
-class _Line:
-    """A line of the plan: the step of the cluster's plan, and what became of it. `leaves`: what a launch sends."""
-
-    step: Step
-    done: bool = False
-    error: str = ""
-    leaves: JsonObject | None = None
-
-    @property
-    def is_sweep(self) -> bool:
-        """Whether it is about a sweep."""
-        return self.step.kind == "sweep"
-
-    @property
-    def launches(self) -> bool:
-        """Whether it is a launch."""
-        return self.step.action == "launch"
-
-    def result(self) -> JsonObject:
-        """The line as the module documents it."""
-        values = {name: value for name, value in asdict(self.step).items() if name not in _INTERNAL}
-        return {**values, "done": self.done, "error": self.error, "leaves": self.leaves}
 
 
 @dataclass
@@ -131,7 +109,9 @@ class ActionModule(LaunchManyAction):
         origin = provenance_of(options.jobs, cwd)
         name = options.set or set_name(options.jobs, cwd, origin)
         ready = self._rendered(specs, options, name, origin)
-        self._warn(inside_code([(prepared.spec, prepared.rendered.first.snapshot) for prepared in ready.values()]))
+        code = [(prepared.spec, prepared.rendered.first.snapshot) for prepared in ready.values()]
+        refuse_uncommitted(options.jobs, origin, code)
+        self._warn(inside_code(code))
         request = ReconcileRequest(
             state_root=_state_root(ready),
             set=name,
@@ -156,7 +136,7 @@ class ActionModule(LaunchManyAction):
         stores = next(iter(ready.values())).rendered.first.request.stores
         lines = _lines(planned.steps, ready)
         self._tell(lines, ready, name, origin)
-        outcome = _Outcome(planned.slurm_commands, [_standing(lines)])
+        outcome = _Outcome(planned.slurm_commands, [launch_diff(lines)])
         if planned.runtime_missing and not self._task.check_mode:
             request = replace(request, runtime_files=next(iter(ready.values())).rendered.first.runtime)
         self._act(options, request, lines, ready, outcome)
@@ -169,8 +149,8 @@ class ActionModule(LaunchManyAction):
             "store_root": stores.store_root,
             "store_group_writable": stores.store_group_writable,
             "counts": {action: sum(line.step.action == action for line in lines) for action in ACTIONS},
-            "active": _active(lines),
-            **_failure(lines, outcome),
+            "active": active_runs(lines),
+            **failure(lines, outcome.missing),
         }
 
     def _warn(self, names: list[str]) -> None:
@@ -203,7 +183,7 @@ class ActionModule(LaunchManyAction):
         self,
         options: _Options,
         request: ReconcileRequest,
-        lines: list[_Line],
+        lines: list[PlanLine],
         ready: Mapping[str, _Ready],
         outcome: _Outcome,
     ) -> None:
@@ -212,7 +192,7 @@ class ActionModule(LaunchManyAction):
         wanted = [
             line
             for line in wanted
-            if line.step.action in ("cancel", "launch")
+            if line.step.action in ("cancel", "launch", "gone")
             or (line.step.action in ("adopt", "unchanged", "failed") and not line.step.recorded)
             or (line.step.action == "adopt" and not line.step.ours)
         ]
@@ -231,7 +211,7 @@ class ActionModule(LaunchManyAction):
         for each in done.answers:
             self._answered(of_name[each.name], each, ready[each.name], outcome)
 
-    def _batch(self, wanted: list[_Line], ready: Mapping[str, _Ready]) -> str:
+    def _batch(self, wanted: list[PlanLine], ready: Mapping[str, _Ready]) -> str:
         """The launches of a plan, each after those that it follows, as text for the module."""
         of_name = {line.step.name: line.step for line in wanted if line.is_sweep or line.launches}
         shipped: dict[bytes, str] = {b"": ""}
@@ -249,12 +229,14 @@ class ActionModule(LaunchManyAction):
         }
         return packed(launches, known)
 
-    def _answered(self, line: _Line, answer: Answer, prepared: _Ready, outcome: _Outcome) -> None:
+    def _answered(self, line: PlanLine, answer: Answer, prepared: _Ready, outcome: _Outcome) -> None:
         """Take over the outcome of one launch of the plan."""
         made = answer.job
         if self._task.check_mode:
             if made and made.submission == "planned" and made.generation == 1:
-                outcome.diff.append(compared(prepared.rendered.first, answer.predecessor)[1])
+                change, diff = compared(prepared.rendered.first, answer.predecessor)
+                line.changes = change.changes if change else ()
+                outcome.diff.append(diff)
             outcome.diff += answer.diff
         if answer.msg:
             self._refused(line, answer.msg)
@@ -271,14 +253,14 @@ class ActionModule(LaunchManyAction):
             became = how.get(made.submission, made.submission)
             self._say(f"{line.step.name}: job {made.job_id}, generation {made.generation}: {became}")
 
-    def _swept(self, line: _Line, made: SweepMade) -> None:
+    def _swept(self, line: PlanLine, made: SweepMade) -> None:
         line.done = True
         active = records_of(ActiveElement, made.active)
         line.step = replace(line.step, elements=active, job_id=",".join(made.arrays) or line.step.job_id)
         counts = ", ".join(f"{count} {name}" for name, count in made.counts.items())
         self._say(f"{line.step.name}: {counts}; {made.sweep_dir}")
 
-    def _lacks(self, line: _Line, missing: Sequence[JsonObject], prepared: _Ready, outcome: _Outcome) -> None:
+    def _lacks(self, line: PlanLine, missing: Sequence[JsonObject], prepared: _Ready, outcome: _Outcome) -> None:
         """Record what must be built before a launch."""
         try:
             needed = self.producers(missing, prepared.rendered.first, prepared.spec.job)
@@ -290,11 +272,11 @@ class ActionModule(LaunchManyAction):
         outcome.missing += [ref for ref in needed.missing if Ref.of(ref).path not in known]
         self._say(f"{line.step.name}: to be built first: {', '.join(Ref.of(ref).kind for ref in needed.missing)}")
 
-    def _refused(self, line: _Line, why: str) -> None:
+    def _refused(self, line: PlanLine, why: str) -> None:
         line.error = why
         self._say(f"{line.step.name}: not possible: {why}", "red")
 
-    def _tell(self, lines: list[_Line], ready: Mapping[str, _Ready], name: str, origin: Origin) -> None:
+    def _tell(self, lines: list[PlanLine], ready: Mapping[str, _Ready], name: str, origin: Origin) -> None:
         at = f" at {origin.commit[:10]}" if origin.commit else ""
         self._say(f"{name}{at}{' with uncommitted changes' if origin.dirty else ''}")
         for line in lines:
@@ -323,17 +305,21 @@ def _state_root(ready: Mapping[str, _Ready]) -> str:
     return next(iter(ready.values())).rendered.first.request.state_root
 
 
-def _lines(planned: Sequence[Step], ready: Mapping[str, _Ready]) -> list[_Line]:
+def _lines(planned: Sequence[Step], ready: Mapping[str, _Ready]) -> list[PlanLine]:
     """The lines of the cluster's plan, with what only the controller knows about them."""
     lines = []
     for step in planned:
         if step.kind == "sweep":
             runs = _state_root(ready)
             step = replace(step, run_dir=os.path.join(runs, "runs", step.name, f"{SWEEP_PREFIX}{step.key}"))
-        leaves = ready[step.name].rendered.first.leaving.facts() if step.action == "launch" else None
+        line = PlanLine(step)
+        if line.launches:
+            rendered = ready[step.name].rendered
+            line.leaves, hours = rendered.first.leaving.facts(), rendered.launch.request.shared.limits.node_hours
+            line.node_hours = None if hours is None else hours * (len(step.submits) or 1)
         if step.file:
             _note(ready[step.name], step)
-        lines.append(_Line(step, leaves=leaves))
+        lines.append(line)
     return lines
 
 
@@ -343,49 +329,3 @@ def _note(prepared: _Ready, step: Step) -> None:
     adopted = [step.job_id] if step.action == "adopt" else []
     listed = [each.job_id for each in step.elements] if step.kind == "sweep" else adopted
     prepared.jobs = [job_id for job_id in listed if job_id]
-
-
-def _active(lines: Sequence[_Line]) -> list[str]:
-    """The run directories of the specs' active launches."""
-    run_dirs: list[str | None] = []
-    for line in lines:
-        if line.is_sweep and line.step.file:
-            run_dirs += [each.run_dir for each in line.step.elements]
-        elif line.step.action == "adopt" or (line.launches and line.done):
-            run_dirs.append(line.step.run_dir)
-    return [run_dir for run_dir in run_dirs if run_dir]
-
-
-def _failure(lines: Sequence[_Line], outcome: _Outcome) -> JsonObject:
-    """How the task fails, if a launch was not possible."""
-    problems = [f"{line.step.name} ({line.step.file}): {line.error}" for line in lines if line.error]
-    # If something must be built first, the action runs again afterwards, and reports these problems then.
-    if not problems or outcome.missing:
-        return {}
-    count = "1 launch was" if len(problems) == 1 else f"{len(problems)} launches were"
-    return {"failed": True, "msg": "\n".join([f"{count} not possible:", *(f"  - {text}" for text in problems)])}
-
-
-def _standing(lines: Sequence[_Line]) -> dict[str, str]:
-    """The launches before and after, one line each, in the form of Ansible's diff."""
-    before, after = [], []
-    for line in lines:
-        step, text = line.step, f"{line.step.name} {line.step.key}"
-        if line.is_sweep:
-            active = sum((step.counts or {}).get(standing, 0) for standing in ACTIVE)
-            to_come = 0 if step.action == "cancel" else active + len(step.submits)
-            before += [f"{text} {active} elements\n"] if active else []
-            after += [f"{text} {to_come} elements\n"] if to_come else []
-            continue
-        if step.action in ("cancel", "adopt", "keep"):
-            before.append(f"{text} job {step.job_id}\n")
-        if step.action in ("adopt", "keep"):
-            after.append(f"{text} job {step.job_id}\n")
-        if line.launches:
-            after.append(f"{text} new job\n")
-    return {
-        "before_header": "active launches",
-        "after_header": "active launches",
-        "before": "".join(sorted(before)),
-        "after": "".join(sorted(after)),
-    }

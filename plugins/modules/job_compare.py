@@ -92,6 +92,12 @@ launches:
     efficiency:
       description: Speed-up divided by the growth of the number of ranks.
       type: float
+    code_changes:
+      description:
+        - The changed lines of code against the first launch, as lines of a unified diff without secrets, at most 60 and
+          for the first four launches that follow. Empty if the code is the same.
+      type: list
+      elements: str
 time:
   description: Name of the time that is compared.
   returned: success

@@ -122,7 +122,7 @@ steps:
   elements: dict
   contains:
     action:
-      description: V(launch), V(adopt), V(unchanged), V(failed), V(wait), V(cancel) or V(keep).
+      description: V(launch), V(adopt), V(unchanged), V(failed), V(wait), V(cancel), V(keep) or V(gone).
       type: str
     name:
       description: The job's name.
@@ -156,6 +156,17 @@ steps:
       description: For a sweep the elements that are active now, with C(key), C(job_id) and C(run_dir).
       type: list
       elements: dict
+    changes:
+      description:
+        - In check mode, for a V(launch) of a job that another launch of its name comes before, the changed values and
+          files, in words such as V(command --steps 100 -> 200).
+      type: list
+      elements: str
+    node_hours:
+      description:
+        - For a V(launch), the most that it may use (nodes x time x attempts; of a sweep, all that is submitted). Null
+          without a time limit, and for other lines.
+      type: float
     done:
       description: Whether the step was carried out. Always false in check mode.
       type: bool
@@ -289,7 +300,7 @@ def _carried_out(
 
 
 def _registers(step: Step) -> bool:
-    return step.action in ("cancel", "launch") or (step.action == "adopt" and not step.ours)
+    return step.action in ("cancel", "launch", "gone") or (step.action == "adopt" and not step.ours)
 
 
 def main() -> None:

@@ -128,10 +128,12 @@ def _print(
 
 
 def _played(given: Namespace, words: Sequence[str]) -> int:
-    as_json = given.json
-    # stdout is reserved for the JSON document.
+    as_json, as_markdown = given.json, getattr(given, "markdown", False)
+    if as_json and as_markdown:
+        raise errors.UsageError("--markdown: --json is given, too; choose one")
+    # stdout is reserved for the document.
     call = call_of(given)
-    output = sys.stderr if as_json else None
+    output = sys.stderr if as_json or as_markdown else None
     if given.verbose:
         print(f"rankzero: with ansible-playbook: {why_not(call) or '-v shows its output'}", file=sys.stderr, flush=True)
     played = None if given.verbose else directly(call, output)
@@ -147,6 +149,13 @@ def _played(given: Namespace, words: Sequence[str]) -> int:
     elif code and not as_json and _apart():
         # The playbook's output, which is stdout, may be in a file.
         print(f"rankzero: {played.error()}", file=sys.stderr)
+    if as_markdown:
+        from rankzero.library import importable
+
+        importable()
+        from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.plan import plan_markdown
+
+        print(plan_markdown({host: played.told("reconcile", host) for host in played.hosts()}, played.error()), end="")
     if as_json:
         from rankzero.documents import rows_of
 

@@ -23,10 +23,11 @@ STATUS = (
     *("attempt", "attempts", "started_at", "finished_at", "wall_time"),
 )
 PLAN = ("submission", "planned", "plan", "explain", "missing", "script", "world_size")
-MEASURED = ("nodes", "ranks", "wall_time", "scalars", "seconds", "speed_up", "efficiency")
+MEASURED = ("nodes", "ranks", "wall_time", "scalars", "seconds", "speed_up", "efficiency", "code_changes")
 SHELL = ("allocate", "shell", "commands", "folder", "allocation", "nodes", "notes")
 ELEMENT = ("number", "parameters", "submission", "why")
 STAGE = ("kind", "file", "submission", "standing")
+STEP = ("action", "kind", "file", "reason", "counts", "changes", "node_hours", "done", "error")
 PULL = ("dest", "bytes", "files", "artifact")
 #: What a row of usage may be for.
 GROUPS = ("user", "account", "month", "name")
@@ -204,7 +205,8 @@ class Rows:
 
     def __call__(self, played: Played, host: str) -> list[dict[str, Any]]:
         """The rows of a host."""
-        result = _last(played, self.module, host)
+        # A task that has failed may have rows: a plan of which one line is not possible.
+        result = played.told(self.module, host) if self.inside else _last(played, self.module, host)
         found = (result.get(self.inside) or []) if self.inside else [result] if result else []
         named = _named if self.of_launches else (lambda host, _row: {"cluster": host})
         return [{**named(host, row), **_picked(row, self.names)} for row in found]
@@ -245,6 +247,6 @@ PER_HOST: dict[str, Callable[[Played, str], list[dict[str, Any]]]] = {
     "sync": Rows("tracker_sync", "folders", ("folder", "state", "message")),
     "notify": Rows("job_notify", "messages", ("event", "receiver", "state", "reason", "text")),
     "shell": Rows("job_shell", None, SHELL, of_launches=False),
-    "reconcile": Rows("reconcile", "steps", ("action", "kind", "file", "reason", "counts", "done", "error")),
+    "reconcile": Rows("reconcile", "steps", STEP),
     "lab": Rows("lab_cluster", None, ("was", "now", "directory", "inventory", "shared", "nodes"), of_launches=False),
 }

@@ -252,6 +252,11 @@ def _pull(parser: Parser) -> None:
 def _reconcile(parser: Parser) -> None:
     parser.add_argument("jobs", metavar="FOLDER", help="folder of job files")
     parser.add_argument("--check", action="store_true", help="launch nothing, show what would be done")
+    parser.add_argument(
+        "--markdown",
+        action="store_true",
+        help="print the plan as Markdown, for a pull request",
+    )
 
 
 def _lab(parser: Parser) -> None:

@@ -94,6 +94,12 @@ class Played:
             if record.action == f"{COLLECTION}.{module}" and record.outcome == "ok" and host in (None, record.host)
         ]
 
+    def told(self, module: str, host: str) -> dict[str, Any]:
+        """The last result of a module of the collection on a host, also that of a failed task; {} without one."""
+        action = f"{COLLECTION}.{module}"
+        of_host = (record.result for record in reversed(self.records) if (record.action, record.host) == (action, host))
+        return next(of_host, {})
+
     def hosts(self) -> list[str]:
         """The hosts that returned a result, in order of first appearance."""
         return list(dict.fromkeys(record.host for record in self.records))

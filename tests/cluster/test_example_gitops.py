@@ -31,7 +31,16 @@ def github() -> list[str]:
 
 def gitlab() -> list[str]:
     document = yaml.safe_load((EXAMPLE / ".gitlab-ci.yml").read_text())
-    return [line for job in document["stages"] for line in document[job]["script"]]
+    jobs = [document[stage] for stage in document["stages"]]
+    return [line for job in jobs for line in [*job["script"], *job.get("after_script", ())]]
+
+
+#: In the place of gh and curl: they keep what they were told, and the body that they would post.
+POSTS = """#!/bin/sh
+printf '%s\\n' "$0 $*" > posted
+for word; do [ "$word" != @- ] || cat >> posted; done
+cat plan.md >> posted
+"""
 
 
 class Clone:
@@ -56,10 +65,10 @@ class Clone:
         self.git("add", "--all")
         self.git("commit", "--quiet", "--message", "jobs")
 
-    def sh(self, command: str, **environment: str) -> str:
+    def sh(self, command: str, rc: int = 0, **environment: str) -> str:
         variables = {
             **ALL_LINES,
-            "PATH": f"{BIN}:{os.environ['PATH']}",
+            "PATH": f"{self.folder.parent}:{BIN}:{os.environ['PATH']}",
             "CI": "true",
             "RANKZERO_LAB": str(self.lab.dir),
         }
@@ -73,8 +82,8 @@ class Clone:
             timeout=300,
             check=False,
         )
-        assert done.returncode == 0, done.stdout + done.stderr
-        return done.stdout
+        assert done.returncode == rc, done.stdout + done.stderr
+        return done.stdout + (done.stderr if rc else "")
 
     def jobs(self) -> dict[str, str]:
         """Job name up to its key -> state, of this example's jobs."""
@@ -84,11 +93,35 @@ class Clone:
 
 
 def test_every_way_to_reconcile_finds_the_same_launches(lab: LabCluster, tmp_path: Path) -> None:
-    assert github() == gitlab(), "both CI systems are told the same"
-    plan, act = github()
+    (plan, comment, act), (of_gitlab, note, act_too) = github(), gitlab()
+    assert (plan, act) == (of_gitlab, act_too), "both CI systems are told the same"
     clone = Clone(tmp_path, lab)
-    planned = clone.sh(plan)
-    assert "launch    gitops-small (small.yml): no launch of this content is there" in planned and clone.jobs() == {}
+    for program in ("gh", "curl"):
+        (tmp_path / program).write_text(POSTS)
+        (tmp_path / program).chmod(0o755)
+    assert clone.sh(plan) == "" and clone.jobs() == {}
+    clone.sh(comment, PULL_REQUEST="7")
+    posted = (clone.folder / "posted").read_text()
+    assert "pr comment 7" in posted and "| launch | gitops-small \\(small.yml\\) | no launch of this content" in posted
+    assert "Launches: 2, at most" in posted
+    (clone.folder / "posted").unlink()
+    clone.sh(note, CI_MERGE_REQUEST_IID="")
+    assert not (clone.folder / "posted").exists(), "no merge request"
+    word = "hidden"
+    given = {"CI_MERGE_REQUEST_IID": "7", "CI_API_V4_URL": "https://g/api", "CI_PROJECT_ID": "3"}
+    clone.sh(note, **given, GITLAB_TOKEN=word)
+    first, *rest = (clone.folder / "posted").read_text().splitlines()
+    assert first.endswith("https://g/api/projects/3/merge_requests/7/notes") and word not in first
+    assert rest[0] == f"PRIVATE-TOKEN: {word}" and rest[1:] == posted.splitlines()[1:]
+    (clone.folder / "posted").unlink()
+
+    # What is not committed is no plan that anybody could review.
+    (clone.folder / "jobs" / "third.yml").write_text(
+        (clone.folder / "jobs" / "small.yml").read_text().replace("gitops-small", "gitops-third")
+    )
+    refused = clone.sh(act, rc=2)
+    assert "jobs differ from commit" in refused and clone.jobs() == {}
+    (clone.folder / "jobs" / "third.yml").unlink()
     done = clone.sh(act)
     assert "gitops-large: job" in done and "generation 1: submitted" in done
     assert set(clone.jobs()) == {"gitops-large", "gitops-small"}
@@ -99,7 +132,8 @@ def test_every_way_to_reconcile_finds_the_same_launches(lab: LabCluster, tmp_pat
     clone.commit()
     where: dict[str, Any] = {"REPOSITORY": f"file://{clone.folder}", "CHECKOUT": str(tmp_path / "pulled")}
     pulled = clone.sh("./pull.sh", **where)
-    assert "unchanged gitops-small (small.yml, job" in pulled and "gitops-large" not in pulled
+    assert "unchanged gitops-small (small.yml, job" in pulled and "gone      gitops-large (job" in pulled
+    assert "gitops-large" not in clone.sh("./pull.sh", **where), "that is said once"
     assert len(clone.jobs()) == 2
 
 

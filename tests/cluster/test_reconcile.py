@@ -111,8 +111,11 @@ def test_the_cluster_follows_the_folder(repository: Repository) -> None:
 
     # `a` changes while it runs, `b` is removed while nothing of it runs, `c` is mended.
     repository.commit(a=f"true; {UNTIL_GO}", b=None, c="echo mended")
+    shown, _played = repository.reconcile("--check")
+    (mended,) = [step for step in shown["steps"] if step["action"] == "launch"]
+    assert [change for change in mended["changes"] if change.endswith("-> echo mended")], mended
     waiting, _played = repository.reconcile()
-    assert actions(waiting) == {"a": ["wait"], "c": ["launch"]}
+    assert actions(waiting) == {"a": ["wait"], "b": ["gone"], "c": ["launch"]}
     assert site.jobs()[launches["a"]["job_id"]] == "RUNNING"
     replaced, _played = repository.reconcile(reconcile_changed="replace")
     assert actions(replaced)["a"] == ["cancel", "launch"]

@@ -62,7 +62,9 @@ def newest_generations(
         at = (launch.name, launch.key)
         sweep = "" if at in registered else sweeps.get(at, "")
         since = _since(run) if launch.name in related else launch.since
-        launches.append(replace(launch, ours=at in registered or bool(sweep), sweep=sweep, since=since))
+        ours = at in registered or bool(sweep)
+        gone = bool(registered.get((launch.name, sweep or launch.key), {}).get("gone"))
+        launches.append(replace(launch, ours=ours, sweep=sweep, since=since, gone=gone))
     return launches
 
 
@@ -129,7 +131,7 @@ def prepare(
     sleep: Callable[[float], None] = time.sleep,
     clock: Callable[[], float] = time.time,
 ) -> list[str]:
-    """Register the launches that will be submitted or adopted, then cancel. Returns warnings.
+    """Register the launches that will be submitted or adopted, and which specs are gone, then cancel. Returns warnings.
 
     This must precede the launches. The request's steps are those to carry out, as `planned` returned them.
     """
@@ -139,6 +141,10 @@ def prepare(
         if step.action in ("launch", "adopt"):
             facts = {**request.facts, "file": step.file, "time": clock(), "elements": elements[step.name]}
             register.keep(request.state_root, request.set, step.name, step.key, facts)
+    gone_names = {step.name for step in steps if step.action == "gone"}
+    for (name, key), entry in register.entries(request.state_root, request.set).items() if gone_names else ():
+        if name in gone_names:
+            register.keep(request.state_root, request.set, name, key, {**entry, "gone": True})
     ended = [step for step in steps if step.action == "cancel"]
     for step in ended:
         cancel(slurm, step)

@@ -10,7 +10,7 @@ sweep that has grown is no drift; in a sweep that has shrunk, only the removed e
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -28,8 +28,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile.wanted im
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, UNSUBMITTED
 
 #: The actions of a plan. `wait`: not launched yet, because the spec's earlier launch is still active, or because a
-#: predecessor is missing. `keep`: left alone.
-ACTIONS = ("cancel", "launch", "adopt", "wait", "keep", "unchanged", "failed")
+#: predecessor is missing. `keep`: left alone. `gone`: a spec that was removed, and nothing of it is active.
+ACTIONS = ("cancel", "launch", "adopt", "wait", "keep", "gone", "unchanged", "failed")
 #: If a sweep's elements have several actions, the first of these is the sweep's action.
 _SWEEP_ACTIONS = ("launch", "wait", "adopt", "failed", "unchanged")
 
@@ -82,9 +82,9 @@ def make_plan(wanted: Iterable[DeclaredLaunch], launches: Sequence[Found], polic
     """
     planner = _Planner({spec.name: spec for spec in wanted}, launches, policies)
     steps = [step for name in planner.specs for step in planner.of(name)]
-    gone = [
-        launch for launch in launches if launch.name not in planner.specs and launch.ours and launch.standing in ACTIVE
-    ]
+    without = [launch for launch in launches if launch.name not in planner.specs and launch.ours]
+    gone = [launch for launch in without if launch.standing in ACTIVE]
+    steps += _about_ended(without, {launch.name for launch in gone})
     if policies.removed == "cancel":
         steps += _about_old(gone, "cancel", "its spec is gone (removed: cancel)")
     else:
@@ -202,6 +202,13 @@ def _about(launch: Found, action: str, reason: str, file: str = "") -> Step:
     return Step(
         action, launch.name, launch.key, reason, file, launch.generation, launch.job_id, launch.run_dir, launch.ours
     )
+
+
+def _about_ended(launches: Sequence[Found], active: Collection[str]) -> list[Step]:
+    """Return one step for each spec that is gone and has nothing active, until a plan that says so was carried out."""
+    ended = sorted((launch for launch in launches if launch.name not in active), key=lambda launch: launch.key)
+    each = {launch.name: launch for launch in ended if not launch.gone}
+    return [_about(launch, "gone", "its spec is gone, and nothing of it is active") for launch in each.values()]
 
 
 def _about_old(launches: Sequence[Found], action: str, reason: str) -> list[Step]:

@@ -26,8 +26,8 @@ PLACE = "sets"
 class Entry(TypedDict, total=False):
     """One launch of a set.
 
-    `time`: epoch seconds. `elements`: the keys of a sweep's elements. An entry also contains facts about the origin of
-    the folder.
+    `time`: epoch seconds. `elements`: the keys of a sweep's elements. `gone`: a plan has said that its spec is gone. An
+    entry also contains facts about the origin of the folder.
     """
 
     set: str
@@ -36,6 +36,7 @@ class Entry(TypedDict, total=False):
     file: str
     time: float
     elements: list[str]
+    gone: bool
 
 
 def folder(state_root: str, name: str) -> str:

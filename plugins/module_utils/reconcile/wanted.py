@@ -65,7 +65,7 @@ class Found:
 
     `standing`: never unknown: what may run counts as running. `ours`: a reconciliation of this
     folder created or adopted it, as an element of the sweep `sweep` if that is set. `begun`: its job has begun.
-    `since`: its newest submission, in epoch seconds.
+    `since`: its newest submission, in epoch seconds. `gone`: an earlier plan has said that its spec is gone.
     """
 
     name: str
@@ -79,6 +79,7 @@ class Found:
     sweep: str = ""
     begun: bool = True
     since: float = 0.0
+    gone: bool = False
 
 
 @dataclass(frozen=True)

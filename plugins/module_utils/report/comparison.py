@@ -14,6 +14,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.changed_code import changed_code
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchName
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -33,6 +34,8 @@ TIMES = ("seconds_per_epoch", "seconds_per_step")
 WALL_TIME = "wall_time"
 #: Launches without a result that one line names.
 MOST_NAMED = 6
+#: Launches whose code is compared with that of the first.
+MOST_CODE = 4
 
 ARGUMENTS: dict[str, Any] = {
     "launches": {"type": "list", "elements": "str", "required": True},
@@ -45,7 +48,7 @@ ARGUMENTS: dict[str, Any] = {
 class Measured(LaunchName):
     """What one launch has come to. `scalars` are the numbers of its artifact, times are in seconds.
 
-    `speed_up` and `efficiency` are those against the first launch of the comparison.
+    `speed_up`, `efficiency` and `code_changes` are those against the first launch of the comparison.
     """
 
     job_id: str | None
@@ -57,6 +60,7 @@ class Measured(LaunchName):
     seconds: float | None = None
     speed_up: float | None = None
     efficiency: float | None = None
+    code_changes: Sequence[str] = ()
 
     def time(self, name: str) -> float | None:
         """The time of that name."""
@@ -133,7 +137,7 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
             "launches: only launches that have succeeded can be compared, at least two; "
             + "; ".join(f"{launch.short_name}: {launch.message}" for launch in unproven)
         )
-    measured = []
+    measured, proven = [], []
     for run, launch in zip(runs, reports):
         if not launch.success:
             continue
@@ -143,10 +147,28 @@ def compare(slurm: Slurm, options: Parameters) -> ModuleResult:
         ranks = started.get("world_size") if started else None
         values = numbers(artifact.scalars if artifact else {})
         measured.append(Measured(*identity, len(launch.nodes), ranks, launch.wall_time, values))
+        proven.append(run)
     time = time_of(measured, options.get("time"))
-    results = scaled(measured, time)
-    lines = [*table(results, time), *_left_out(unproven)]
+    results = _with_code(scaled(measured, time), proven)
+    lines = [*table(results, time), *_left_out(unproven), *_code_lines(results)]
     return {"time": time, "launches": [asdict(launch) for launch in results], "lines": lines}
+
+
+def _with_code(launches: Sequence[Measured], runs: Sequence[RunDirectory]) -> list[Measured]:
+    """The launches, the first ones with the changed lines of their code."""
+    return [
+        replace(launch, code_changes=changed_code(runs[0], run)) if 0 < number <= MOST_CODE else launch
+        for number, (launch, run) in enumerate(zip(launches, runs))
+    ]
+
+
+def _code_lines(launches: Sequence[Measured]) -> list[str]:
+    """The changed lines of code, below the launch whose they are."""
+    base, lines = launches[0].short_name, []
+    for launch in launches:
+        if launch.code_changes:
+            lines += ["", f"code, {base} -> {launch.short_name}:", *(f"  {line}" for line in launch.code_changes)]
+    return lines
 
 
 def _left_out(unproven: Sequence[LaunchReport]) -> list[str]:

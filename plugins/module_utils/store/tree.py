@@ -97,6 +97,27 @@ def walk(root: str, skip: Callable[[str], bool] = _keep_all) -> Iterator[str]:
                     yield path
 
 
+#: Total size of the files up to which two trees are compared for people.
+_COMPARED_BYTES = 50_000_000
+
+
+def short_digests(root: str) -> dict[str, str] | None:
+    """path -> short digest of each file of a tree; None if the tree is not there or too large to be compared."""
+    digests: dict[str, str] = {}
+    size = 0
+    try:
+        for path in walk(root):
+            size += os.lstat(os.path.join(root, path)).st_size
+            if size > _COMPARED_BYTES:
+                return None
+            entry = read_entry(root, path)
+            if entry is not None:
+                digests[path] = short_digest(entry)
+    except OSError:
+        return None  # removed by a prune
+    return digests
+
+
 def read_tree(root: str) -> list[Entry]:
     """All files of the tree at `root`, in no particular order. Raises OSError."""
     entries = (read_entry(root, path) for path in walk(root))

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import named_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import short_list
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.pipeline import Stage, stages
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import (
     Job,
@@ -69,6 +70,29 @@ def inside_code(launches: Sequence[tuple[Spec, Snapshot]]) -> list[str]:
         if not below[root].isdisjoint(entry.path for entry in snapshot.files):
             names.append(spec.job.spec.name)
     return sorted(names)
+
+
+def refuse_uncommitted(folder: str, origin: Origin, launches: Sequence[tuple[Spec, Snapshot]]) -> None:
+    """In CI, raise RankzeroError if the job files or the code are not those of a commit and nothing sets code.dirty.
+
+    What a pull request has shown must be what runs, and what runs must be found again.
+    """
+    if os.environ.get("CI", "").lower() in ("", "0", "false"):
+        return
+    silent = [(spec, snapshot) for spec, snapshot in launches if not _says_dirty(spec)]
+    files = sorted({path for _spec, snapshot in silent for path in snapshot.changed})
+    places = [folder] if silent and origin.dirty else []
+    if files or places:
+        raise RankzeroError(
+            f"jobs: CI is set, and {short_list([*places, *files], 8)} differ from commit {str(origin.commit)[:10]}. "
+            "Commit the changes, list in .gitignore what the runner writes, or set launch_cluster.code.dirty to allow. "
+            "Nothing was done"
+        )
+
+
+def _says_dirty(spec: Spec) -> bool:
+    code = spec.job.merged.data.get("code")
+    return isinstance(code, Mapping) and "dirty" in code
 
 
 def read_folder(folder: str, cluster: Parameters | None, cwd: str) -> list[Spec]:

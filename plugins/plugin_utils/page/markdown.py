@@ -32,35 +32,39 @@ def markdown(page: Page) -> str:
         lines += _sweep(page.sweep)
     else:
         names = ("launch", "job", "standing", "nodes", "time", "message")
-        lines += _table(names, [_row(launch) for launch in page.launches[:MOST_ROWS]])
+        lines += table(names, [_row(launch) for launch in page.launches[:MOST_ROWS]])
     if page.comparison:
         rows = [
             (row.short_name, row.nodes, _number(row.seconds), _number(row.speed_up), _number(row.efficiency))
             for row in page.comparison
         ]
-        lines += ["", *_table(("launch", "nodes", page.time, "speed-up", "efficiency"), rows)]
+        lines += ["", *table(("launch", "nodes", page.time, "speed-up", "efficiency"), rows)]
     return "\n".join(lines) + "\n"
 
 
 def _launch(launch: PageLaunch) -> list[str]:
-    lines = _table(("launch", "job", "standing", "nodes", "time", "message"), [_row(launch)])
+    lines = table(("launch", "job", "standing", "nodes", "time", "message"), [_row(launch)])
     places = [(row.tracker, row.place or f"run {row.run}") for row in launch.trackers]
     if places:
-        lines += ["", *_table(("tracker", ""), places)]
+        lines += ["", *table(("tracker", ""), places)]
     if launch.values:
-        lines += ["", *_table(("value", ""), list(launch.values.items()))]
+        lines += ["", *table(("value", ""), list(launch.values.items()))]
     rows = []
     for name, curve in launch.metrics.items():
         values = [value for value in curve.values if value is not None]
         if values:
             rows.append((name, _number(values[0]), _number(values[-1]), _number(min(values)), curve.steps[-1]))
     if rows:
-        lines += ["", *_table(("metric", "first", "last", "lowest", "step"), rows)]
+        lines += ["", *table(("metric", "first", "last", "lowest", "step"), rows)]
     if launch.cause:
-        fence = "````"
-        shown = [printable(line, 300).replace("````", "''''") for line in launch.cause[:MOST_LINES]]
-        lines += ["", "### Cause", "", fence, *shown, fence]
+        lines += ["", "### Cause", "", *quoted(launch.cause)]
     return lines
+
+
+def quoted(text: Sequence[str]) -> list[str]:
+    """Lines that are shown as they are: the first MOST_LINES of a text."""
+    fence = "````"
+    return [fence, *(printable(line, 300).replace(fence, "''''") for line in text[:MOST_LINES]), fence]
 
 
 def _sweep(sweep: SweepOutcome) -> list[str]:
@@ -75,7 +79,7 @@ def _sweep(sweep: SweepOutcome) -> list[str]:
         )
         for row in sweep.elements[:MOST_ROWS]
     ]
-    return _table(("element", *names, "standing", sweep.metric or "metric"), rows)
+    return table(("element", *names, "standing", sweep.metric or "metric"), rows)
 
 
 def _row(launch: PageLaunch) -> tuple[object, ...]:
@@ -88,6 +92,7 @@ def _number(value: float | None) -> str:
     return "-" if value is None else significant(value, 4)
 
 
-def _table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+def table(names: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """The lines of a table: its head, and its cells as text."""
     lines = [f"| {' | '.join(map(escaped, names))} |", f"|{' --- |' * len(names)}"]
     return lines + [f"| {' | '.join(map(escaped, row))} |" for row in rows]

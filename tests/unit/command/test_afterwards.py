@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import errors as own_errors
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.plan import plan_markdown
 from rankzero import errors
 from rankzero.options import VERBS, parse
 from tests.json_documents import checked
@@ -21,6 +22,7 @@ from tests.repository import ROOT, read
 from tests.unit.command.conftest import Ansible
 from tests.unit.command.test_documents import KEY, LAUNCH, PLAYED, PROVEN, REPORT, RUN
 from tests.unit.command.test_many import RUNNING
+from tests.unit.page.test_plan import GONE, NEW, result
 
 LOCAL = {
     "init": "init .",
@@ -178,3 +180,18 @@ def test_ctrl_c_is_a_document(typed: Typed, ansible: Ansible, monkeypatch: pytes
     monkeypatch.setattr("rankzero.command.directly", lambda *_given: None)
     monkeypatch.setattr("rankzero.command.play", interrupted)
     assert typed(f"attach {RUN}", errors.INTERRUPTED)["code"] == "interrupted"
+
+
+def test_the_command_prints_the_plan_as_markdown_and_as_json(
+    rankzero: Callable[..., int], ansible: Ansible, capfd: pytest.CaptureFixture[str]
+) -> None:
+    failed = result(NEW, GONE, msg="1 launch was not possible")
+    ansible.answer(2, ("reconcile", "failed", failed))
+    assert rankzero("reconcile", "jobs", "--check", "--markdown") == errors.REFUSED
+    shown = capfd.readouterr()
+    assert shown.out == plan_markdown({"login": failed}, "1 launch was not possible") and "PLAY" in shown.err
+    assert rankzero("reconcile", "jobs", "--check", "--json") == errors.REFUSED
+    steps = checked(json.loads(capfd.readouterr().out))["steps"]
+    told = [(step["action"], step["name"], step["changes"], step["node_hours"]) for step in steps]
+    assert told == [("launch", "gpt-wide", list(NEW.changes), 16.0), ("gone", "old", [], None)]
+    assert rankzero("reconcile", "jobs", "--markdown", "--json") == errors.USAGE

@@ -78,6 +78,8 @@ STEP = {
     "kind": "job",
     "file": "jobs/gpt.yml",
     "reason": "new",
+    "changes": ["command --steps 100 -> 200"],
+    "node_hours": 1.5,
     "done": True,
     "error": "",
 }

@@ -17,8 +17,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.folder import 
     job_files,
     provenance_of,
     read_folder,
+    refuse_uncommitted,
     set_name,
 )
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.code import Snapshot
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.provenance import Origin
 
 
 def write(folder: Path, file: str, text: str) -> None:
@@ -125,3 +128,28 @@ def test_without_a_remote_the_set_is_this_host_s_folder(tmp_path: Path) -> None:
     origin = provenance_of(".", str(tmp_path))
     assert (origin.repository, origin.commit, origin.dirty, origin.folder) == (None, None, False, None)
     assert set_name(".", str(tmp_path), origin) == f"{platform.node()}:{tmp_path.resolve()}"
+
+
+@pytest.mark.parametrize("setting", [None, "allow", "refuse"])
+def test_what_is_not_committed_is_refused_in_ci(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, setting: str | None
+) -> None:
+    write(tmp_path, "a.yml", "name: a\ncommand: [x]\n" + (f"code: {{dirty: {setting}}}\n" if setting else ""))
+    (spec,) = read_folder(".", None, str(tmp_path))
+    code = Snapshot("/code", "0123", (), "abc", changed=("train.py",))
+    clean, dirty = Origin(commit="abcdef0123456"), Origin(commit="abcdef0123456", dirty=True)
+
+    def refused(origin: Origin, snapshot: Snapshot, ci: str = "true") -> str:
+        monkeypatch.setenv("CI", ci)
+        try:
+            refuse_uncommitted("jobs", origin, [(spec, snapshot)])
+        except RankzeroError as error:
+            return error.message
+        return ""
+
+    assert not refused(dirty, code, ci="") and not refused(clean, Snapshot("/code", "0123", (), "abc"))
+    if setting:
+        assert not refused(dirty, code), "code.dirty says what is wanted; `refuse` is judged with the code"
+    else:
+        assert "train.py differ from commit abcdef0123. " in refused(clean, code)
+        assert "jobs, train.py differ" in refused(dirty, code) and "code.dirty" in refused(dirty, code)

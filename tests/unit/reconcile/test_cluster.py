@@ -67,7 +67,13 @@ def test_only_what_the_set_has_registered_is_cancelled(tmp_path: Path) -> None:
     assert fake.programs == ["scancel"], "nobody waits for a job without a successor"
     last = RunDirectory(str(run)).events()[-1]
     assert (last["event"], last["reason"]) == ("cancelled", "its spec is gone (removed: cancel)")
-    assert actions(queue("CANCELLED", EndTime="1"), request(tmp_path)) == []
+    ended = queue("CANCELLED", EndTime="1")
+    assert actions(ended, request(tmp_path)) == [("gone", "gpt", "7")], "a line, until that was carried out"
+    (step,) = cluster.planned(ended.slurm(), request(tmp_path))
+    cluster.prepare(ended.slurm(), request(tmp_path, steps=[asdict(step)]))
+    assert actions(ended, request(tmp_path)) == []
+    assert list(register.entries(str(tmp_path), SET).values()) == [{**entry, "gone": True}]
+    assert actions(ended, request(tmp_path, "gpt")) == [("failed", "gpt", "7")], "the file is back"
 
 
 def test_a_successor_waits_until_its_predecessor_has_left_and_not_for_ever(tmp_path: Path) -> None:

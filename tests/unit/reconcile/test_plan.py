@@ -97,7 +97,16 @@ def test_a_spec_that_is_gone() -> None:
     assert plan(found(), wanted=(), removed="cancel") == [("cancel", "key-2")]
     assert plan(found(), wanted=(), removed="keep") == [("keep", "key-2")]
     assert plan(found(ours=False), wanted=(), removed="cancel") == []
-    assert plan(found(standing="succeeded"), found("key-1", "failed"), wanted=(), removed="cancel") == []
+
+
+def test_a_spec_that_is_gone_leaves_one_line_until_that_was_carried_out() -> None:
+    ended = found("key-1", "failed"), found(standing="succeeded")
+    for removed in ("keep", "cancel"):
+        assert plan(*ended, wanted=(), removed=removed) == [("gone", "key-2")]
+        assert plan(*(replace(launch, gone=True) for launch in ended), wanted=(), removed=removed) == []
+    assert plan(found(standing="succeeded", ours=False), wanted=()) == [], "launched by hand"
+    assert plan(found("key-1", "failed"), found(), wanted=()) == [("keep", "key-2")], "the line of what is active"
+    assert not changes(make_plan([], ended, Policies()))
 
 
 GRID = DeclaredLaunch("lr", "sweep-2", "lr.yml", ("e0", "e1", "e2", "e3"))
@@ -283,6 +292,8 @@ def carried_out(steps: list[Step], there: list[Found]) -> list[Found]:
                 state[at] = Found(*at, generation, "running", f"/new/{at}", "new", "", True, sweep, False, 99.0)
             elif step.action == "adopt":
                 state[at] = replace(state[at], ours=True)
+    removed = {step.name for step in steps if step.action == "gone"}
+    state = {at: replace(one, gone=True) if one.name in removed else one for at, one in state.items()}
     return list(state.values())
 
 
@@ -320,5 +331,7 @@ def holds(wanted: list[DeclaredLaunch], there: list[Found], policies: Policies) 
     # Once it is done there is nothing left to do, but for what could not be told before: what else has failed.
     after = make_plan(wanted, carried_out(steps, there), policies)
     assert not changes(after), after
+    told = {step.name for step in steps if step.action == "gone"}
+    assert not told & {step.name for step in after}, "said once"
     # The order in which things were found does not matter.
     assert make_plan(list(reversed(wanted)), list(reversed(there)), policies) == steps

@@ -5,15 +5,19 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report.changed_code import MOST_CHARACTERS, MOST_LINES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import selection
 from tests.unit.run.test_launches import SUBMITTED, make_run, outcome, queue, started
+from tests.writers import Run
 
 THREE, FIVE, FAILED = "3" * 16, "5" * 16, "f" * 16
 
@@ -101,3 +105,47 @@ def test_a_launch_is_named_as_the_command_names_it() -> None:
     assert selection("~/runs/a/0123/1") == {"run_dir": "~/runs/a/0123/1"}
     assert selection("gpt/72ee2a70/2") == {"name": "gpt", "key": "72ee2a70", "generation": 2}
     assert numbers({"a": 1, "b": True, "c": "1", "d": float("inf"), "e": 0.5}) == {"a": 1, "e": 0.5}
+
+
+def coded(root: Path, key: str, code: str, **files: str | bytes) -> Path:
+    """A launch that has succeeded; the folder with the code that it keeps (dots as underscores)."""
+    run = Run(finished(root, key, 4, {"loss": 1.0}, name="code"))
+    run.launch(code_key=code * 64, store_root=str(root / "store"))
+    refs = json.loads((run.path / "launch.json").read_text())["refs"]
+    place = Path(next(ref["path"] for ref in refs if ref["kind"] == "code"))
+    place.mkdir(parents=True, exist_ok=True)
+    for name, content in files.items():
+        (place / name.replace("_", ".")).write_bytes(content.encode() if isinstance(content, str) else content)
+    return place
+
+
+def test_the_changed_lines_of_code_are_shown_without_secrets(tmp_path: Path) -> None:
+    first, second, same = "1" * 16, "2" * 16, "3" * 16
+    lines = "".join(f"line {number}\n" for number in range(50))
+    coded(tmp_path, first, "a", train_py=f"{lines}lr = 1\n", gone_py="x = 1\n", same_py="y\n", b_bin=b"\0a")
+    new = "password = 'hunter22hunter'\n\x1b[31mred\n"
+    coded(tmp_path, second, "b", train_py=f"{lines}lr = 2\n", new_py=new, same_py="y\n", b_bin=b"\0b")
+    coded(tmp_path, same, "a")
+    found = compared(tmp_path, f"code/{first}", f"code/{second}", f"code/{same}")
+    base, changed, unchanged = [launch["code_changes"] for launch in found["launches"]]
+    assert base == () and unchanged == []
+    text = "\n".join(changed)
+    assert "b.bin: changed" in changed and "-lr = 1" in changed and "+lr = 2" in changed
+    assert "-x = 1" in changed and "--- /dev/null" in changed and " line 49" in changed
+    assert "line 48" not in text and "same.py" not in text
+    assert "hunter22" not in text and "+password" in text and "\x1b" not in text
+    (at,) = [number for number, line in enumerate(found["lines"]) if line.startswith("code, code/1111")]
+    assert found["lines"][at + 1 : at + 1 + len(changed)] == [f"  {line}" for line in changed]
+
+
+def test_the_changed_lines_are_bounded_and_code_that_is_gone_is_said(tmp_path: Path) -> None:
+    first, second, third = "1" * 16, "2" * 16, "3" * 16
+    coded(tmp_path, first, "a", a_py="".join(f"a {number}\n" for number in range(900)))
+    coded(tmp_path, second, "b", a_py="".join(f"{'b' * 900} {number}\n" for number in range(50)))
+    shutil.rmtree(coded(tmp_path, third, "c", a_py="x"))
+    named = [f"code/{key}" for key in (first, second, third)]
+    _base, changed, gone = compared(tmp_path, *named)["launches"]
+    lines = changed["code_changes"]
+    assert len(lines) == MOST_LINES + 1 and lines[-1].startswith("and ") and lines[-1].endswith("more lines")
+    assert max(map(len, lines)) <= MOST_CHARACTERS
+    assert gone["code_changes"] == ["the code differs; that of one launch is not kept, or too large to be compared"]

@@ -142,10 +142,9 @@ def over_budget(ask: ResourceNeeds) -> Iterator[str]:
             f"({', '.join(f'{name}: {most:g}' for name, most in ask.budget.items())}). Give a time limit."
         )
         return
-    nodes = sum(each.nodes for each in ask.components)
-    of_gpus = sum(each.nodes * each.gpus_per_node for each in ask.components)
+    nodes, of_gpus = ask.all_nodes, sum(each.nodes * each.gpus_per_node for each in ask.components)
     hours = minutes / 60 * ask.attempts
-    asked = {"node_hours": nodes * hours, "gpu_hours": of_gpus * hours}
+    asked = {"node_hours": ask.node_hours or 0.0, "gpu_hours": of_gpus * hours}
     factors = f"{_count(nodes, 'node')} x {significant(minutes / 60, 4)} h"
     factors += f" x {ask.attempts} attempts" if ask.attempts > 1 else ""
     for option, most in ask.budget.items():

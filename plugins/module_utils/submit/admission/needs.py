@@ -56,6 +56,16 @@ class ResourceNeeds:
         """What each component of the job requests; the job itself where it has only one."""
         return (self, *self.also)
 
+    @property
+    def all_nodes(self) -> int:
+        """The nodes of all components."""
+        return sum(each.nodes for each in self.components)
+
+    @property
+    def node_hours(self) -> float | None:
+        """The most node-hours that the job may use; None without a time limit."""
+        return None if self.time_minutes is None else self.all_nodes * self.time_minutes / 60 * self.attempts
+
 
 @dataclass(frozen=True)
 class StorageNeeds:

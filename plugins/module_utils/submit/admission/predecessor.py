@@ -18,12 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first, recorded
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity, keys_of, newest_of_each
-from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import (
-    read_entry,
-    short_digest,
-    small_text,
-    walk,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.tree import short_digests, small_text
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor, Request
 
 # The keys of a name are examined in the order of their folders' times. A sweep may leave thousands.
@@ -33,8 +28,6 @@ CANDIDATES = 16
 # Files whose changed lines are counted, and the size up to which that is done.
 MOST_TEXTS = 8
 TEXT_BYTES = 64 * 1024
-# Total size up to which the earlier code is read.
-CODE_BYTES = 50_000_000
 
 
 def predecessor(request: Request) -> Predecessor | None:
@@ -119,18 +112,9 @@ def _code(request: Request, refs: Sequence[Ref]) -> JsonObject | None:
     path = earlier.path if earlier else ""
     if not request.code or not os.path.isabs(path):
         return None
-    before: dict[str, str] = {}
-    size = 0
-    try:
-        for name in walk(path):
-            size += os.lstat(os.path.join(path, name)).st_size
-            if size > CODE_BYTES:
-                return None
-            entry = read_entry(path, name)
-            if entry is not None:
-                before[name] = short_digest(entry)
-    except OSError:
-        return None  # removed by a prune
+    before = short_digests(path)
+    if before is None:
+        return None
     files = {name: digest for name, digest in sorted(before.items()) if request.code.get(name) != digest}
     changed = [name for name in files if name in request.code]
     texts = {
