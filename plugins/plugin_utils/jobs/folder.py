@@ -86,7 +86,7 @@ def refuse_uncommitted(folder: str, origin: Origin, launches: Sequence[tuple[Spe
         raise RankzeroError(
             f"jobs: CI is set, and {short_list([*places, *files], 8)} differ from commit {str(origin.commit)[:10]}. "
             "Commit the changes, list in .gitignore what the runner writes, or set launch_cluster.code.dirty to allow. "
-            "Nothing was done"
+            "Nothing was done."
         )
 
 
