@@ -59,6 +59,7 @@ def converted(path: str, folder: str, asked: Asked | None = None) -> Converted:
     script = Script(text, submitted_from(os.path.abspath(path)), asked.arguments, dict(asked.variables or {}))
     secrets = values_in(text) | values_of(script.given.items())
     job = job_of(script, os.path.basename(path))
+    secrets |= job.secrets
     _given(job.spec, script)
     spec = _relative(job.spec, folder)
     if not job.kept:
@@ -180,7 +181,7 @@ def _script_in_array(script: Script, path: str, folder: str, job: Job) -> Conver
     job.spec["code"] = {"src": script.folder}
     _given(job.spec, script)
     spec = _relative(job.spec, folder)
-    secrets = values_in(script.text) | values_of(script.given.items())
+    secrets = values_in(script.text) | values_of(script.given.items()) | job.secrets
     if _problems(spec, folder) or any(value in _text(spec, path, []) for value in secrets):
         return None
     rows = [row if (row.line, row.what) in options or row.kept else Row(row.line, row.what) for row in job.rows]

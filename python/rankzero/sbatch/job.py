@@ -48,12 +48,13 @@ class Row:
 @dataclass
 class Job:
     """`spec`: the job as written to the file. The numbers are Slurm's, for tasks. `rows`: what became of each thing.
-    `exports`: the line of each variable that the script exports.
+    `exports`: the line of each variable that the script exports. `secrets`: the values of secrets that it came to.
     """
 
     spec: dict[str, Any] = field(default_factory=dict)
     rows: list[Row] = field(default_factory=list)
     exports: dict[str, int] = field(default_factory=dict)
+    secrets: set[str] = field(default_factory=set)
     nodes: int | None = None
     ntasks: int | None = None
     tasks_per_node: int | None = None

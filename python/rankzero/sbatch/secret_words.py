@@ -20,9 +20,14 @@ _FORMS = re.compile(
     r"hf_\w{8,}|sk-[\w-]{12,}|gh[pousr]_\w{16,}|github_pat_\w{20,}|glpat-[\w-]{16,}|xox[abp]-[\w-]{10,}|AKIA[0-9A-Z]{12,}|"
     r"(?<![0-9A-Za-z/@:])[0-9a-f]{32,128}(?![0-9A-Za-z])|eyJ[\w-]{10,}\.[\w.-]{10,}|://[^/\s:@]+:[^/\s@]+@"
 )
-#: A name and the word after it, which may be the name of the next one.
-_ASSIGNED = re.compile(r"(?<![\w$])(-{0,2}[A-Za-z_][\w.-]*)(?=(?:=|:\s+|\s+)[\"']?([^\s\"'`;|&)=,][^\s\"'`;|&),]*))")
+#: A name and the word after it, which may be the name of the next one. In JSON the name stands in quotes.
+_ASSIGNED = re.compile(
+    r"(?<![\w$])(-{0,2}[A-Za-z_][\w.-]*)"
+    r"(?=(?:=|\\?[\"']\s*:\s*|:\s+|\s+)\\?[\"']?([^\s\"'`;|&)=,][^\s\"'`;|&),]*))"
+)
 _LOGIN = re.compile(r"\blogin\b(?:\s+--?[\w-]+)*[\s=]+[\"']?([^\s\"'`;|&)-][^\s\"'`;|&)]*)")
+_VARIABLE = re.compile(r"(?<!\\)\$\{?([A-Za-z_]\w*)")
+_HANDED_ON = re.compile(r"\"?(?:--export\b|[A-Za-z_]\w*=)")
 #: Shorter values are words of every text.
 _SHORTEST = 6
 
@@ -37,7 +42,7 @@ def values_in(text: str) -> set[str]:
     values = {match[0] for match in _FORMS.finditer(text)}
     for match in _ASSIGNED.finditer(text):
         if is_secret_name(match[1].lstrip("-")):
-            values.add(match[2])
+            values.add(match[2].rstrip("\\"))
     values |= {match[1] for match in _LOGIN.finditer(text)}
     return {value for value in values if len(value) >= _SHORTEST and not value.startswith(("$", "--"))}
 
@@ -52,6 +57,14 @@ def hidden(text: str, secrets: Iterable[str]) -> str:
 def values_of(environment: Iterable[tuple[str, str]]) -> set[str]:
     """The values of variables that are secrets by their names."""
     return {value for name, value in environment if len(value) >= _SHORTEST and is_secret_name(name)}
+
+
+def secret_variables(words: Iterable[str]) -> set[str]:
+    """The secret variables that bash puts into words as they are written. A word that only hands one on (NAME=$NAME)
+    has none.
+    """
+    given = (word for word in words if not word.startswith("'") and not _HANDED_ON.match(word))
+    return {name for word in given for name in _VARIABLE.findall(word) if is_secret_name(name)}
 
 
 def secret_words(words: list[str]) -> Iterator[str]:

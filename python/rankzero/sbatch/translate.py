@@ -18,7 +18,7 @@ from rankzero.sbatch.job import Job, read_option, tasks_of
 from rankzero.sbatch.lines import Piece
 from rankzero.sbatch.options import header, names
 from rankzero.sbatch.recorder import LISTS, PATH, Allocation, Call, Recording, Script, recorded
-from rankzero.sbatch.secret_words import is_secret_name, secret_words
+from rankzero.sbatch.secret_words import is_secret_name, secret_variables, secret_words, values_of
 from rankzero.sbatch.step import Step
 
 #: Variables that rankzero sets for every rank.
@@ -93,7 +93,8 @@ def _translated(script: Script, of_array: Mapping[str, str]) -> Job:
     _of_this_machine(job, script, [*step.program, step.shell, *body.commands])
     for name in script.defaults():
         job.becomes(0, name, f"its default in the script; for another value, --set {name}=VALUE")
-    for name in secret_words([*step.program, *step.shell.split()]):
+    hidden = {*secret_words([*step.program, *step.shell.split()]), *secret_variables(body.programs[0].words)}
+    for name in sorted(hidden):
         job.keep(line, name, "is a secret: give the program a variable instead, and the job `secrets`")
     return job
 
@@ -134,6 +135,8 @@ def _recorded(job: Job, scripts: tuple[Script, Script], allocation: Allocation) 
     """Record the same script twice, and read it. (None, None) unless exactly one program was called."""
     first = recorded(scripts[0], allocation, 1)
     second = first if first.code < 0 else recorded(scripts[1], allocation, 2)
+    for call in (*first.calls, *second.calls):
+        job.secrets |= values_of(call.environment.items())
     body = Body(job, (first, second), os.path.isfile(os.path.join(scripts[0].folder, "pyproject.toml")))
     if not first.parsed.startswith("rankzero_script ()"):
         job.keep(1, "the script", "bash cannot read it")

@@ -63,6 +63,13 @@ SECRETS = (
     f"X_TOKEN={VALUE}\nsrun python t.py $X_TOKEN",
     f"curl -H 'Authorization: {VALUE}' http://x",
     f"export dbPassword={VALUE}",
+    f'srun python t.py --config \'{{"api_key": "{VALUE}"}}\'',
+)
+#: Scripts that come to a value which is in none of their lines as it is.
+COMES_TO = (
+    f"export HF_TOKEN=$(echo {VALUE[::-1]} | rev)\nsrun python t.py --x $HF_TOKEN",
+    f"HF_TOKEN=$(echo {VALUE[::-1]} | rev)\nsrun python t.py --x $HF_TOKEN",
+    f"export HF_TOKEN=$(echo {VALUE[::-1]} | rev)\nexport OTHER=$HF_TOKEN\nsrun python t.py",
 )
 
 
@@ -135,6 +142,15 @@ def test_no_value_of_a_secret_is_written_or_printed(line: str, program: str) -> 
         except RankzeroError as refusal:
             assert VALUE not in str(refusal)
             return
+        planned(made, folder)
+    assert VALUE not in made.text + "\n".join(made.notes) + repr(made.rows)
+
+
+@pytest.mark.parametrize("body", COMES_TO)
+def test_no_value_that_a_secret_comes_to_is_written_or_printed(body: str) -> None:
+    with tempfile.TemporaryDirectory() as place:
+        folder, script = scripted(place, body)
+        made = converted(str(script), str(folder / "jobs"))
         planned(made, folder)
     assert VALUE not in made.text + "\n".join(made.notes) + repr(made.rows)
 
