@@ -171,7 +171,7 @@ KEPT: dict[str, tuple[str, Reasons]] = {
     "function": ("f() { srun python t.py; }\nf", {(4, "f")}),
     "login": ("wandb login k1234567\nsrun python t.py", {(3, "wandb")}),
     "secret as an argument": ("srun python t.py --token k1234567", {(3, "--token")}),
-    "secret in a variable": ("MY_TOKEN=k1234567\nsrun python t.py --x $MY_TOKEN", {(0, "the job")}),
+    "secret in a variable": ("MY_TOKEN=k1234567\nsrun python t.py --x $MY_TOKEN", {(4, "MY_TOKEN")}),
     "uv run with packages": ("srun uv run --with x python t.py", {(3, "uv run --with")}),
     "folder that is not here": ("cd /p/exp && srun python m.py", {(3, "cd")}),
     "file of this machine": ("srun python t.py $(cat /etc/hostname)", {(3, "$(cat)")}),
