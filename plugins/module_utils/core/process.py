@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 import select
 import signal
 import sys
@@ -69,6 +70,12 @@ _FOR_ALL = frozenset(
     ]
 )
 _PREFIXES_FOR_ALL = ("LC_", "XDG_")
+
+
+def user_cache(*names: str) -> str:
+    """The folder of what this collection keeps for its user, or a path below it."""
+    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return os.path.join(cache, "rankzero", *names)
 
 
 def child_environment(environ: Mapping[str, str], *prefixes: str) -> dict[str, str]:

@@ -12,6 +12,7 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount, last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import (
     Needs,
@@ -59,11 +60,10 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
         )
     wanted = replace(wanted_of(given, request), recipe=trees.here)
     producer.show_line(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     if needs.aim is None:
         raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
     with after_the_host(needs.reason):
-        offer = make_elsewhere(os.path.join(home, "rankzero"), wanted, needs.aim, tool.path, builds=builds)
+        offer = make_elsewhere(user_cache(), wanted, needs.aim, tool.path, builds=builds)
     result = producer.make(given, replace(request, offer=offer).arguments())
     if result.pop("needs", None):
         with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:

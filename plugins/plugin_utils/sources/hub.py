@@ -18,6 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core import extract
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.clearing import remove_tree
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.fetch import Hub
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.install import read_folder, require_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.hub.layout import repository
@@ -107,8 +108,7 @@ def downloaded(wanted: DownloadOptions, commit: str | None) -> Found:
     if commit is None:
         commit, names = hub.list_files(where)
         require_files(selected(names, wanted.include, wanted.exclude), wanted.require, where.name)
-    cache = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    folder = os.path.join(cache, "rankzero", "hub", where.folder, commit)
+    folder = user_cache("hub", where.folder, commit)
     hub.download(where, commit, folder, wanted.include, wanted.exclude)
     files = sorted(read_folder(folder), key=lambda file: file.path)
     return Found(folder, tuple(files), "hub", commit)

@@ -18,6 +18,7 @@ from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import record_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import last_lines
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_LIST_BYTES, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.build import Needs
@@ -124,8 +125,7 @@ def _kept_file(chosen: Chosen, folder: str, wanted: Recipe) -> Chosen:
 
 def _kept(wanted: Recipe) -> str:
     """The folder of the wheels that are built here, in the user's cache."""
-    home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(home, "rankzero", "wheels", wanted.key)
+    return user_cache("wheels", wanted.key)
 
 
 def select(packages: Iterable[LockedPackage], target: Target, markers: Mapping[str, str]) -> list[Chosen]:

@@ -16,13 +16,11 @@ import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
 from types import MappingProxyType
 from typing import TYPE_CHECKING, Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import (
-    ModuleAnswer,
     ModuleResult,
     Parameters,
     TaskVariables,
@@ -42,6 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.answers import WaitAnswer, WaitedLaunch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.checker import checker
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.ends import ending, lost, together
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.reconnect import ConnectionLost, retried
@@ -65,55 +64,6 @@ _MODULE = "rankzero.slurm.job_wait"
 
 Screens = list[Progress | Waiting]
 Counts = tuple[int, int, int]
-# Fields of the module's answer that are for this action alone.
-_MARKS = {"_proof": "artifact", "_notify": "notifies", "_hidden": "hidden"}
-_INTERNAL = (*_MARKS, "_logs")
-
-
-@dataclass(frozen=True)
-class _Answer(ModuleAnswer):
-    """An answer of module job_wait. `choice`: which launch it chose; `launches`: of a wait for many; `poll`: a Poll."""
-
-    choice: str = ""
-    launches: Sequence[ModuleResult] = ()
-    slurm_commands: int = 0
-    poll: Any = None
-
-
-@dataclass
-class _Launch:
-    """A launch of the module's answer, and what is returned of it.
-
-    `artifact`: what its job needs to prove, if that is waited for. `notifies`: whether messages are sent about it.
-    `hidden`: it ended so lately that a network file system may still hide its outcome.
-    """
-
-    report: LaunchReport
-    result: ModuleResult
-    artifact: str = ""
-    notifies: bool = False
-    hidden: bool = False
-
-    @classmethod
-    def of(cls, answer: ModuleResult) -> _Launch:
-        """Read a launch of an answer."""
-        shown = {name: value for name, value in answer.items() if name not in _INTERNAL}
-        marks = {mark: answer[name] for name, mark in _MARKS.items() if name in answer}
-        return cls(LaunchReport.of(answer), shown, **marks)
-
-    def end(self, watch: Watch, timeout: int) -> None:
-        """Add what only the wait knows."""
-        message = self.report.message
-        if watch.hopeless is not None:
-            message = f"it can never start: {watch.hopeless.sentence}"
-        elif watch.matched is None and watch.pattern is not None and self.report.completed:
-            message = f"it ended, and no line of its log matches {watch.pattern.pattern}: {message}"
-        elif not watch.done:
-            message = f"not finished after {timeout} s (wait_timeout); the job continues: {message}"
-        self.report = replace(self.report, message=message)
-        told = {"matched": watch.matched, "proven": watch.proven or self.report.success, "message": message}
-        progress = {} if watch.metrics is None else {"progress": vars(watch.metrics)}
-        self.result = {**self.result, **progress, **told}
 
 
 class Wait(abc.ABC):
@@ -159,7 +109,7 @@ class Wait(abc.ABC):
         began = time.monotonic()
         options = self._options
         first = self._retried(self._record, self._line)
-        answer = record_of(_Answer, first)
+        answer = record_of(WaitAnswer, first)
         if answer.failed:
             return first
         launches = self._launches(first)
@@ -188,7 +138,7 @@ class Wait(abc.ABC):
             message = lost(self.host, waits, str(error), None if options.many else self.inventory)
             told = {"failed": True, "completed": False, "msg": message}
             return {**(together(first, _ends(launches)) if options.many else launches[0].result), **told}
-        answer = record_of(_Answer, last)
+        answer = record_of(WaitAnswer, last)
         if answer.failed:
             return last
         commands = answer.slurm_commands + asked
@@ -206,11 +156,14 @@ class Wait(abc.ABC):
             notices.end(time.monotonic())
         return {**self._result(last, ends), **counts}
 
-    def _launches(self, answer: ModuleResult) -> list[_Launch]:
+    def _launches(self, answer: ModuleResult) -> list[WaitedLaunch]:
         """The launches of an answer of the module."""
-        return [_Launch.of(each) for each in (record_of(_Answer, answer).launches if self._options.many else [answer])]
+        return [
+            WaitedLaunch.of(each)
+            for each in (record_of(WaitAnswer, answer).launches if self._options.many else [answer])
+        ]
 
-    def _result(self, answer: ModuleResult, launches: Sequence[_Launch]) -> ModuleResult:
+    def _result(self, answer: ModuleResult, launches: Sequence[WaitedLaunch]) -> ModuleResult:
         """The result of the action for an answer of the module, with the logs that came with it."""
         if self._options.many:
             return together(answer, _ends(launches))
@@ -225,7 +178,7 @@ class Wait(abc.ABC):
 
         return FinalLogs(dest, run_dir, self.screen)
 
-    def _notices(self, launches: Sequence[_Launch]) -> Notices | None:
+    def _notices(self, launches: Sequence[WaitedLaunch]) -> Notices | None:
         """What sends messages; None if these launches notify nobody. Imported only for those that do."""
         run_dirs = [launch.report.run_dir for launch in launches if launch.notifies]
         if not run_dirs or self.check_mode:
@@ -266,12 +219,12 @@ class Wait(abc.ABC):
         result = self._retried(polled, say)
         took = time.monotonic() - began
         # An answer that was cut short on its way is asked for again.
-        answer = record_of(_Answer, result)
+        answer = record_of(WaitAnswer, result)
         if answer.failed and "module_stdout" not in result:
             raise RankzeroError(str(answer.msg))
         return Poll.of(answer.poll), took
 
-    def _watch(self, launch: _Launch, pattern: re.Pattern[str] | None) -> Watch:
+    def _watch(self, launch: WaitedLaunch, pattern: re.Pattern[str] | None) -> Watch:
         options = self._options
         return Watch(
             launch.report.run_dir,
@@ -405,12 +358,12 @@ def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:
             screen.events([])
 
 
-def _nothing_to_wait_for(launch: _Launch, reads: bool) -> bool:
+def _nothing_to_wait_for(launch: WaitedLaunch, reads: bool) -> bool:
     """Whether the first look is already final. `reads`: a log is to be read, which may exist even after the end."""
     if launch.report.job_id is None:
         return True
     return launch.report.completed and not launch.hidden and not reads
 
 
-def _ends(launches: Sequence[_Launch]) -> list[tuple[LaunchReport, ModuleResult]]:
+def _ends(launches: Sequence[WaitedLaunch]) -> list[tuple[LaunchReport, ModuleResult]]:
     return [(launch.report, launch.result) for launch in launches]

@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import blocks, file_sha256, sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv import pip_settings
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.lock import LockedFile, LockedPackage
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import Unreachable
@@ -111,8 +112,7 @@ def _fetched(file: LockedFile, environment: Mapping[str, str], folder: str | Non
             ) from error
         raise RankzeroError(f"environment: {path} has changed since it was locked (its sha256 differs)")
     if folder is None:
-        home = os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-        folder = os.path.join(home, "rankzero", "wheels", file.sha256[:32])
+        folder = user_cache("wheels", file.sha256[:32])
     path = os.path.join(folder, file.filename)
     try:
         if file_sha256(path) == file.sha256:

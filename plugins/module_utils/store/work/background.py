@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import weakness
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import start_thread, user_cache
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import read_json, text_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.atomic import (
@@ -101,7 +101,7 @@ def run_or_follow(
     def work(meter: Meter) -> ModuleResult:
         return ensure(options, request, check_mode=check_mode, meter=meter)
 
-    records = os.path.join(os.environ.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache"), "rankzero", "work")
+    records = user_cache("work")
     if given.get("follow") is None or check_mode or not _own(records):
         return work(Meter())
     asked = {"doing": doing, "options": {**options, "x_request": request}}
