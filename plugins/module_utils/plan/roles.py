@@ -98,23 +98,23 @@ def steps(
         given, shared = _of_policy(role, options(own_context)), [role.name] not in groups
         made.append(
             RoleStep(
-                role.name,
-                shape,
-                _beside(role, given, job_gpus(parts[component_of(launch, role)])) if shared else given,
-                argv(program, python),
-                tuple(_exports(role, launch, shape, first_rank, inside)),
-                tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
-                (
+                name=role.name,
+                topology=shape,
+                step=_beside(role, given, job_gpus(parts[component_of(launch, role)])) if shared else given,
+                argv=argv(program, python),
+                exports=tuple(_exports(role, launch, shape, first_rank, inside)),
+                variables=tuple(variable for name, variable in own.items() if known.get(name) != variable.value),
+                unset=(
                     *(name for name in known if name not in own),
                     *(data.variable(name) for name in launch.all_data if name not in program.data),
                 ),
-                inside,
-                python,
-                environments.folder(program),
-                environments.key(program),
-                sealed.get(program.environment, ""),
-                program.setup.modules[len(launch.setup.modules) :],
-                program.setup.commands[len(launch.setup.commands) :],
+                container=inside,
+                python=python,
+                environment=environments.folder(program),
+                built=environments.key(program),
+                sealed=sealed.get(program.environment, ""),
+                modules=program.setup.modules[len(launch.setup.modules) :],
+                commands=program.setup.commands[len(launch.setup.commands) :],
             )
         )
         first_rank += shape.world_size
