@@ -34,11 +34,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
             return errors.OK
         return _carry_out(parse(words), words)
     except errors.RankzeroError as error:
-        text = str(error).removeprefix("rankzero: ")
-        print(f"rankzero: {text}", file=sys.stderr)
-        if "--json" in own_words(words):
-            _print(words, [], error.code, text)
-        return error.code
+        return _refused(words, str(error).removeprefix("rankzero: "), error.code)
     except KeyboardInterrupt:
         if "--json" in own_words(words):
             _print(words, [], errors.INTERRUPTED, "interrupted")
@@ -46,6 +42,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return errors.OK
+    except OSError as error:
+        # A traceback would end with the exit code of a launch that has failed.
+        place = f"{error.filename}: " if error.filename else ""
+        return _refused(words, f"{place}{error.strerror or error}", errors.REFUSED)
+
+
+def _refused(words: Sequence[str], text: str, code: int) -> int:
+    """Say why nothing was done, on stderr, and with --json as a document, too."""
+    print(f"rankzero: {text}", file=sys.stderr)
+    if "--json" in own_words(words):
+        _print(words, [], code, text)
+    return code
 
 
 def _carry_out(given: Namespace, words: Sequence[str]) -> int:

@@ -9,6 +9,7 @@ import json
 import os
 import shutil
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -96,8 +97,9 @@ def test_every_way_to_reconcile_finds_the_same_launches(lab: LabCluster, tmp_pat
     (plan, comment, act), (of_gitlab, note, act_too) = github(), gitlab()
     assert (plan, act) == (of_gitlab, act_too), "both CI systems are told the same"
     clone = Clone(tmp_path, lab)
-    for program in ("gh", "curl"):
-        (tmp_path / program).write_text(POSTS)
+    command = f'#!/bin/sh\nPYTHONPATH={ROOT}/python exec {sys.executable} -P -m rankzero "$@"\n'
+    for program, text in (("rankzero", command), ("gh", POSTS), ("curl", POSTS)):
+        (tmp_path / program).write_text(text)
         (tmp_path / program).chmod(0o755)
     assert clone.sh(plan) == "" and clone.jobs() == {}
     clone.sh(comment, PULL_REQUEST="7")

@@ -9,6 +9,7 @@ import json
 import re
 import shlex
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -74,6 +75,23 @@ def test_an_error_is_a_document_of_its_verb(verb: str, typed: Typed, ansible: An
     assert (away["code"], away["next"]) == ("unreachable", [f"rankzero {LINES[verb]}"])
     ansible.answer(2, ("job", "failed", {"msg": "no licence", "error_code": "slurm_refused"}))
     assert typed(LINES[verb], errors.REFUSED)["code"] == "slurm_refused"
+
+
+@pytest.mark.parametrize("verb", LINES)
+def test_a_folder_that_is_gone_leaves_one_document_and_never_the_code_of_a_failed_launch(
+    verb: str,
+    rankzero: Callable[..., int],
+    capfd: pytest.CaptureFixture[str],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    gone = tmp_path / "gone"
+    gone.mkdir()
+    monkeypatch.chdir(gone)
+    gone.rmdir()
+    code = rankzero(*shlex.split(LINES[verb].partition(" -- ")[0]), "--json")
+    made = checked(json.loads(capfd.readouterr().out))
+    assert made["exit_code"] == code != errors.FAILED and made["schema"] == f"rankzero/{verb}/1"
 
 
 def test_a_word_that_is_no_verb_is_a_document_without_rows(typed: Typed) -> None:
