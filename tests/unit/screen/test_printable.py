@@ -166,7 +166,7 @@ def test_an_attack_on_a_terminal_is_shown_and_not_obeyed(attack: str, shower: st
         harmless(line)
 
 
-@settings(max_examples=200)
+@settings(max_examples=60)
 @given(st.text(max_size=300))
 def test_any_text_becomes_harmless_and_what_is_harmless_stays(text: str) -> None:
     harmless(printable.printable(text))
