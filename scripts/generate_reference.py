@@ -286,7 +286,7 @@ FILES = {
     "plugins/doc_fragments/job_spec.py": fragment,
     "python/rankzero/short_names.py": command_options,
     rooms.PAGE: rooms.architecture,
-    tested.PAGE: lambda: table(tested.PAGE, "tests", tested.table()),
+    tested.PAGE: tested.page,
     **reference_pages.PAGES,
     **json_documents.FILES,
     **for_programs.FILES,

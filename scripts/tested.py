@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The table of contributing/tested.md: what each test run tests where, read from the tests themselves."""
+"""The tables of contributing/tested.md: what each test run tests where, read from the tests and the workflow."""
 
 from __future__ import annotations
 
@@ -16,6 +16,56 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = "contributing/tested.md"
 #: The tests of other releases of Slurm than the machine's.
 OTHER_RELEASES = "tests/cluster/test_releases.py"
+#: How others build their clusters -> the tests that play it.
+BUILT, FIRST = "test_built_by.py", "test_first_cluster.py"
+LAUNCH = (BUILT, "finds_slurm_where_only_the_login_does")
+CLUSTERS = {
+    "Slurm's commands in a folder that only the login's `PATH` names": LAUNCH,
+    "configless: neither the nodes nor the login have a file of Slurm's": LAUNCH,
+    "a real Python 3.6 as `python3` of the login (where pyenv has one)": (BUILT, "whose_python_is_too_old"),
+    "the same on the nodes, with a newer one beside it": LAUNCH,
+    "`PrivateData` with nodes, jobs and usage": LAUNCH,
+    "no accounting": LAUNCH,
+    "hosts without a way to an index": ("test_offline_environments.py", "carried_in"),
+    "cloud nodes that are off (`POWERED_DOWN`, `~`), and that start for a job (`#`)": (BUILT, "nodes_that_are_off"),
+    "limits of accounts, QOS and partitions that are enforced": ("test_launch_admission.py", "what_would_never_run"),
+    "the same, as an ordinary user on profile `site`": ("test_site.py", "what_a_site_refuses"),
+    "a jump host, a login that asks for a code, and a shared connection that expires": (FIRST, "a_second_factor"),
+    "`auth/slurm` in the place of munge, slurmdbd included (26.05)": ("test_releases.py", "what_such_a_lab_is"),
+    "several clusters from one inventory": ("test_clusters.py", ""),
+}
+
+
+def clusters() -> list[str]:
+    """The lines of the table of clusters. Raises SystemExit where no test has such a name."""
+    lines = ["| how a cluster is built | what plays it |", "| --- | --- |"]
+    for how, (file, words) in CLUSTERS.items():
+        names = [name for name in _test_names(f"tests/cluster/{file}") if words in name]
+        if not names:
+            raise SystemExit(f"scripts/tested.py: no test of {file} has {words!r} in its name: correct CLUSTERS")
+        lines.append(f"| {how} | `{file}`: {_in_words(names[:1])} |")
+    return lines
+
+
+def cores() -> list[str]:
+    """The lines of the table of what the workflow of the repository runs on each ansible-core."""
+    with open(os.path.join(ROOT, ".github/workflows/tests.yml"), encoding="utf-8") as stream:
+        text = stream.read()
+    (arguments,) = re.findall(r'make test-core CORE=.+ ARGS="(.+?)"', text)
+    pairs = re.findall(r'core: "([\d.]+)", python: "([\d.]+)"', text)
+    heads = ["| ansible-core | Python | what the workflow of the repository runs |", "| --- | --- | --- |"]
+    return heads + [f"| {core} | {python} | `{arguments}` |" for core, python in pairs]
+
+
+def page() -> str:
+    """The page with each table between its marks `<!-- NAME -->` and `<!-- /NAME -->` written anew."""
+    with open(os.path.join(ROOT, PAGE), encoding="utf-8") as stream:
+        text = stream.read()
+    for name, lines in {"tests": table(), "clusters": clusters(), "cores": cores()}.items():
+        before, rest = text.split(f"<!-- {name} -->\n")
+        after = rest.split(f"<!-- /{name} -->")[1]
+        text = "\n".join([f"{before}<!-- {name} -->", *lines, f"<!-- /{name} -->"]) + after
+    return text
 
 
 def table() -> list[str]:
@@ -52,9 +102,15 @@ def _files(pattern: str, *folders: str) -> str:
 
 
 def _tests(path: str) -> str:
-    """The names of a file's tests, in words."""
+    return _in_words(_test_names(path))
+
+
+def _test_names(path: str) -> list[str]:
     tree = ast.parse(_sources().get(path, ""))
-    names = [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+    return [node.name for node in tree.body if isinstance(node, ast.FunctionDef) and node.name.startswith("test_")]
+
+
+def _in_words(names: list[str]) -> str:
     return ", ".join(name.removeprefix("test_").replace("_", " ") for name in names)
 
 

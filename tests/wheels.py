@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import ast
 from pathlib import Path
 
 from tests.repository import BIN, ROOT, run
@@ -22,3 +23,14 @@ def installed(wheel: Path, folder: Path) -> Path:
     run("uv", "venv", "--quiet", "--clear", "--python", BIN / "python", folder)
     run("uv", "pip", "install", "--quiet", "--no-deps", "--offline", "--python", folder / "bin" / "python", wheel)
     return folder / "bin" / "rankzero"
+
+
+def pip_settings() -> dict[str, str]:
+    """pip's settings from every source: tools hide the environment and the home from pip."""
+    listing = run("python", "-m", "pip", "config", "list").stdout
+    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
+    for line in listing.splitlines():
+        name, _equals, value = line.partition("=")
+        section, _dot, key = name.rpartition(".")
+        found.setdefault(section, {})[key] = ast.literal_eval(value)
+    return {**found["global"], **found["install"], **found[":env:"]}

@@ -2,7 +2,8 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Clusters as others build them: configless, Slurm in a prefix that only the PATH of a login names, a Python 3.6 as
-python3, nodes that no user sees, nodes that start on demand, no accounting, and hosts without a way to an index.
+python3 on the login and the nodes, nodes that no user sees, nodes that start on demand, no accounting, and hosts
+without a way to an index.
 """
 
 from __future__ import annotations
@@ -78,7 +79,7 @@ def built() -> Iterator[LabCluster]:
         bring_old_python(running)
         for name in running.nodes:
             running.faults.stop("slurmd", name)
-            running.node(name, ["sh", "-c", f"{hide(running)} && exec slurmd --conf-server {CONTROLLER}"])
+            running.node(name, ["sh", "-c", f"{hide(running, OLD_BIN)} && exec slurmd --conf-server {CONTROLLER}"])
         shown = ["sinfo", "--noheader", f"--nodes={','.join(running.nodes)}", "--partition=batch", "--format=%T %D"]
         running.wait_until(lambda: running.head(shown).stdout.split() == ["idle", "2"], 60, "the nodes are back")
         yield running
@@ -113,9 +114,11 @@ def test_a_login_whose_python_is_too_old_is_named_with_what_to_set(site: Site) -
 
 
 def test_a_launch_finds_slurm_where_only_the_login_does(site: Site) -> None:
-    """The job's own steps, too, with the interpreter that the login has. There is no accounting, and its user sees no
-    node beforehand.
+    """The job's own steps, too, with the newer Python that lies beside the node's python3. There is no accounting, and
+    its user sees no node beforehand.
     """
+    old = site.lab.node(site.lab.nodes[0], ["python3", "--version"]).stdout
+    assert old.startswith("Python 3.6." if OLD else "Python 3."), old
     for host in site.lab.nodes:
         assert not site.lab.node(host, ["ls", "/etc/slurm"]).stdout, "a node has no configuration"
     assert "denied" in site.head(["sinfo"], check=False).stderr
@@ -138,10 +141,16 @@ def test_a_launch_finds_slurm_where_only_the_login_does(site: Site) -> None:
 
 def test_nodes_that_are_off_are_waited_for(site: Site) -> None:
     """Slurm powers them up for the job. Here nothing does, and the job is cancelled."""
-    shown = site.lab.head(["sinfo", "--noheader", "--partition=elastic", "--format=%t"]).stdout.split()
-    assert shown and all(state in ("idle~", "idle%", "idle!") for state in shown), shown
+
+    def shown(mark: str) -> bool:
+        """Whether sinfo puts `mark` behind the state of a node of the partition."""
+        return mark in site.lab.head(["sinfo", "--noheader", "--partition=elastic", "--format=%t"]).stdout
+
+    site.lab.wait_until(lambda: shown("idle~"), 60, "nodes are powered down")
+    assert "POWERED_DOWN" in site.lab.head(["scontrol", "show", "node", "cloud1"]).stdout
     job = site.job("true", resources={"nodes": 3, "time": "00:05:00", "partition": "elastic"})
     played = site.play_many({"login": {**login(site), "launch_job": job}}, launch_wait=True, launch_wait_timeout=5)
     launch = played.launch("login")
+    site.lab.wait_until(lambda: shown("#"), 60, "nodes are powered up")
     site.lab.head(["scancel", launch["job_id"]])
     assert "nodes are being prepared" in played.output, played.output

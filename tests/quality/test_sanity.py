@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import ast
 import configparser
 import importlib.util
 import os
@@ -14,6 +13,7 @@ import shutil
 import sys
 from pathlib import Path
 
+from tests import wheels
 from tests.repository import BIN, CACHE, bullet_list, files, read, run
 
 #: Put where ansible-test keeps the script that installs pip into its environments. It would fetch that script from a
@@ -26,17 +26,6 @@ import sysconfig
 ignored = shutil.ignore_patterns("bin")
 shutil.copytree({installed!r}, sysconfig.get_path("purelib"), ignore=ignored, dirs_exist_ok=True)
 '''
-
-
-def pip_settings() -> dict[str, str]:
-    """pip's settings from every source: ansible-test hides the environment, and its home is not the user's."""
-    listing = run("python", "-m", "pip", "config", "list").stdout
-    found: dict[str, dict[str, str]] = {"global": {}, "install": {}, ":env:": {}}
-    for line in listing.splitlines():
-        name, _equals, value = line.partition("=")
-        section, _dot, key = name.rpartition(".")
-        found.setdefault(section, {})[key] = ast.literal_eval(value)
-    return {**found["global"], **found["install"], **found[":env:"]}
 
 
 def installed_pip(home: Path, version: str) -> Path:
@@ -63,7 +52,7 @@ def prepare_home(home: Path) -> None:
         script = GET_PIP.format(installed=str(installed_pip(home, version)))
         (cache / f"get_pip_{version.replace('.', '_')}.py").write_text(script, encoding="utf-8")
     parser = configparser.RawConfigParser()
-    parser["global"] = pip_settings()
+    parser["global"] = wheels.pip_settings()
     settings = home / ".config" / "pip" / "pip.conf"
     settings.parent.mkdir(parents=True, exist_ok=True)
     with settings.open("w", encoding="utf-8") as stream:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import sys
 from dataclasses import dataclass
 
 from artifact import verdict
@@ -41,7 +42,7 @@ class Mount:
         return ["timeout", "-k", "5", limit, *node_steps.words(job, names, cpus, log, program, bind=False)]
 
     def here(self, job: Job, command: str, *options: str) -> list[str]:
-        words = ["python3", "-I", f"{job.runtime}/node/sealed.py", command, self.folder, self.nodes]
+        words = [sys.executable, "-I", f"{job.runtime}/node/sealed.py", command, self.folder, self.nodes]
         return held_steps.heard(job, self.folder, 2 * int(self.seconds) + 60, [*words, *self._options(), *options])
 
     def _options(self) -> list[str]:

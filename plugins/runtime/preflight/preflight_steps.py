@@ -27,12 +27,14 @@ from start import attempt
 # What one task of each node runs: a node without python3 may still have the environment's, but not one in a folder that
 # it should have made itself: somebody else may have. The node's own last words are in its own file.
 _LOOK = """
-for python in "$(command -v python3)" "$([ -n "${RANKZERO_BIN:-}" ] || command -v "$RANKZERO_PYTHON")"; do
-    [ ! -x "$python" ] || exec "$python" -IB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
-done
+. "$RANKZERO_RUNTIME/start/python.sh"
+names=(python3)
+[ -n "${RANKZERO_BIN:-}" ] || names+=("$RANKZERO_PYTHON")
+python=$(rankzero_python "${names[@]}") && exec "$python" -IB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
 # Nobody need wait for what this node would have said of its interfaces.
 echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
-echo "no python3 here"
+old=$(command -v python3) && [ -x "$old" ] && old=" of at least 3.9" || old=
+echo "no python3$old here"
 exit 78"""
 # On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task; the nodes'
 # reports are among it. On fewer, each node writes files of its own.

@@ -142,9 +142,11 @@ fi
 # The sampler of this node, where there is a Python. It is no child of the rank ($$), because a program that waits for all
 # its children would wait for it. Signals that end the ranks leave it alone: the time until they have saved themselves
 # counts. It has a low priority, where there is a `nice`: the ranks start at the same moment and go first.
-if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ] \
-    && rankzero_interpreter=$(command -v python3 || command -v "$RANKZERO_PYTHON"); then
+if [ "$LOCAL_RANK" = 0 ] && [ "${RANKZERO_MONITOR_HOST:-0}${RANKZERO_MONITOR_GPU:-0}" != 00 ]; then
     (
+        # shellcheck source=plugins/runtime/start/python.sh
+        . "$RANKZERO_RUNTIME/start/python.sh"
+        rankzero_interpreter=$(rankzero_python python3 "$RANKZERO_PYTHON") || exit 0
         trap '' TERM INT HUP USR1 USR2
         rankzero_nice=$(command -v nice)
         ${rankzero_nice:+"$rankzero_nice"} "$rankzero_interpreter" -I -S "$RANKZERO_RUNTIME/rank/sampler.py" "$$" < /dev/null > /dev/null 2>&1 9>&- &

@@ -9,6 +9,8 @@
 
 # shellcheck source=plugins/runtime/start/adopt.sh
 . "$RANKZERO_RUNTIME/start/adopt.sh"
+# shellcheck source=plugins/runtime/start/python.sh
+. "$RANKZERO_RUNTIME/start/python.sh"
 
 rankzero_say() { printf '[rankzero] %s\n' "$*"; }
 
@@ -44,10 +46,9 @@ rankzero_begin() {
         rankzero_ask begin
         return
     fi
-    # Bash names a file that it may not execute rather than none.
-    for python in "$(command -v "$RANKZERO_PYTHON")" "$(command -v python3)"; do
-        [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${rankzero_array:-}" "$0" "$@"
-    done
+    # One that is too old says so.
+    python=$(rankzero_python "$RANKZERO_PYTHON" python3 || command -v python3)
+    [ ! -x "$python" ] || exec "$python" -I -S "$RANKZERO_RUNTIME/job/conduct.py" "${rankzero_array:-}" "$0" "$@"
     exec /bin/bash "$RANKZERO_RUNTIME/start/no_python.sh" "no python3" "$@"
 }
 

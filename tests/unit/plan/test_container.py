@@ -260,7 +260,7 @@ def test_oci_gets_words_and_no_flags() -> None:
     assert {"--bind=/d:/e:ro", f"--pwd={made.runs_dir()}", "--home", "--writable", "--remap-root"} <= set(words)
     assert "--nvidia" not in words
     text = render_script(made)
-    assert 'python3 -I "$RANKZERO_RUNTIME/container/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
+    assert 'python.sh" -I "$RANKZERO_RUNTIME/container/oci.py" --scratch="$RANKZERO_RUN_DIR/.container"' in text
     assert '    "${rankzero_enter[@]}" \\\n    /bin/bash "$RANKZERO_RUNTIME/container/enter.sh"' in text
 
 

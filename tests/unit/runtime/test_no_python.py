@@ -170,3 +170,27 @@ def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
     )
     assert done.returncode == 66, done.stderr
     assert f"no python3 of at least 3.9 ({sys.executable} is 3.6) on n1" in done.stdout
+
+
+def test_a_newer_python_beside_an_old_python3_is_taken(tmp_path: Path) -> None:
+    """By its own name in PATH: as on the systems whose python3 is 3.6."""
+    links = {"python3": "python3.6", "python3.12": sys.executable, "python3.11": sys.executable}
+    for name, target in links.items():
+        (tmp_path / name).symlink_to(target)
+    started = tmp_path / "started"
+    (tmp_path / "python3.6").write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n", encoding="utf-8")
+    (tmp_path / "python3.6").chmod(0o755)
+
+    def names(*options: str) -> str:
+        line = f'. {RUNTIME}/start/python.sh; rankzero_python "$@"'
+        words = ["/bin/bash", "-c", line, "sh", *options]
+        return subprocess.run(
+            words, env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, text=True, check=False
+        ).stdout
+
+    assert names("python3") == f"{tmp_path}/python3.12\n" and not started.exists(), "its name says its version"
+    assert names("nowhere/python", "python3.11") == f"{tmp_path}/python3.11\n"
+    # A wrapper's name says nothing: it is asked.
+    (tmp_path / "python3").unlink()
+    (tmp_path / "python3.6").rename(tmp_path / "python3")
+    assert names("python3") == f"{tmp_path}/python3.12\n" and started.exists()

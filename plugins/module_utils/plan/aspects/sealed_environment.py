@@ -24,7 +24,7 @@ VARIABLES = ("RANKZERO_SEALED_COPY", "RANKZERO_SEALED_BUDGET", "RANKZERO_LOCAL_D
 PROGRAMS = (
     *("core/__init__.py", "core/children.py", "core/clearing.py", "core/extraction.py", "core/files.py"),
     *("core/ownership.py", "core/processes.py", "node/__init__.py", "node/disk.py", "node/job_end.py"),
-    *("node/sealed.py", "node/sealed_file.py", "node/sealed_mount.py"),
+    *("node/sealed.py", "node/sealed_file.py", "node/sealed_mount.py", "start/python.sh"),
 )
 
 

@@ -34,7 +34,7 @@ OCI = Runtime(
     # For a shell, which has them alone: with all that they import.
     programs=(
         *("container/oci.py", "container/__init__.py", "container/rootfs.py", "container/squashfs.py"),
-        *("core/__init__.py", "core/children.py", "core/files.py"),
+        *("core/__init__.py", "core/children.py", "core/files.py", "start/python.sh"),
     ),
     libraries="/run/rankzero-nvidia",
     remaps=True,
