@@ -23,7 +23,7 @@ CLUSTERS = {
     "Slurm's commands in a folder that only the login's `PATH` names": LAUNCH,
     "configless: neither the nodes nor the login have a file of Slurm's": LAUNCH,
     "a real Python 3.6 as `python3` of the login (where pyenv has one)": (BUILT, "whose_python_is_too_old"),
-    "the same on the nodes, with a newer one beside it": LAUNCH,
+    "the same on the nodes, with a newer one under its own name": LAUNCH,
     "`PrivateData` with nodes, jobs and usage": LAUNCH,
     "no accounting": LAUNCH,
     "hosts without a way to an index": ("test_offline_environments.py", "carried_in"),

@@ -7,10 +7,8 @@
 
 An import `?NAME:LAUNCHER` is only looked for.
 
-Standard library only; any Python 3 that an image may have.
+Standard library only; any Python from 3.6 on that an image may have.
 """
-
-from __future__ import annotations
 
 import importlib.util
 import json
@@ -23,7 +21,7 @@ if TYPE_CHECKING:
     from types import ModuleType
 
 
-def packages(folder: str) -> list[str]:
+def packages(folder: str) -> "list[str]":
     """Names that the code offers for import at its top."""
     try:
         entries = sorted(os.listdir(folder))
@@ -32,7 +30,7 @@ def packages(folder: str) -> list[str]:
     return [name for name in entries if os.path.isfile(os.path.join(folder, name, "__init__.py"))]
 
 
-def shadowed(code: str) -> list[str]:
+def shadowed(code: str) -> "list[str]":
     """A sentence for each package of the code that would come from elsewhere: an editable install in the image."""
     lines = []
     for folder in (code, os.path.join(code, "src")):
@@ -50,7 +48,7 @@ def shadowed(code: str) -> list[str]:
     return lines
 
 
-def import_check() -> ModuleType:
+def import_check() -> "ModuleType":
     """The module node/imports.py of this runtime, under a name that no package has."""
     path = os.path.join(os.path.dirname(os.path.dirname(os.path.abspath(__file__))), "node", "imports.py")
     spec = importlib.util.spec_from_file_location("rankzero_imports", path)

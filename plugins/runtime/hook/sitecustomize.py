@@ -6,10 +6,9 @@
 rank.sh puts this folder in front of PYTHONPATH, so the first Python of a rank runs this file when it starts. Upon one
 real-time signal faulthandler then writes the stacks of all threads into a file in memory (memfd), which ends with the
 process. rank/stacks.py sends that signal, only to processes that have such a file. Afterwards the sitecustomize that
-the program would have had without this one runs. Nothing here may fail a program. Any Python 3.
+the program would have had without this one runs. Nothing here may fail a program. Any Python
+from 3.6 on.
 """
-
-from __future__ import annotations
 
 import contextlib
 import os

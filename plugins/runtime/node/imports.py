@@ -4,10 +4,8 @@
 """The versions of Python and of some packages, as the job's own interpreter imports them: run as `python -c` with the
 names as arguments, prints one JSON list [versions, whether there is torch, the absent names, sys.prefix]. A name
 `?NAME:LAUNCHER` is only looked for; NAME@code and NAME@/FOLDER must come from there. Standard library only; any
-Python 3.
+Python from 3.6 on, which a job may have though its programs of the runtime have a newer one.
 """
-
-from __future__ import annotations
 
 import importlib
 import importlib.util
@@ -33,7 +31,7 @@ def version(name: str) -> str:
     return str(getattr(module, "__version__", "ok"))
 
 
-def check_origin(module: Any, folder: str) -> None:
+def check_origin(module: "Any", folder: str) -> None:
     """Raise ImportError if the module is another copy than that of a folder. Code that is not on this node yet is
     reported as such, and not here.
     """
@@ -46,7 +44,7 @@ def check_origin(module: Any, folder: str) -> None:
         )
 
 
-def check_datasets(datasets: ModuleType) -> None:
+def check_datasets(datasets: "ModuleType") -> None:
     """Old releases of datasets can be imported with numpy 2, and fail when the first batch is read."""
     try:
         datasets.Dataset.from_dict({"column": [[0]]}).with_format("numpy")[0]
