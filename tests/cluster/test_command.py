@@ -118,6 +118,26 @@ def test_walk_with_the_command(person: Person) -> None:
     assert person.types("cancel", "nobody").returncode == errors.REFUSED
 
 
+def test_a_pipeline_with_the_command(person: Person) -> None:
+    site = person.site
+    checked_by = {"require": {"loss": {"lt": 2}}}
+    for name in ("first", "second"):
+        site.write(site.job(RESULT, name, artifact=checked_by), f"jobs/{name}.yml")
+    both = site.write({"jobs": ["jobs/first.yml", "jobs/second.yml"]}, "both.yml")
+    planned = person.asks("pipeline", both, "--check")
+    assert [row["submission"] for row in planned] == ["planned"] * 2 and site.runs() == []
+    first, second = person.asks("pipeline", both)
+    assert [row["submission"] for row in (first, second)] == ["submitted"] * 2
+    assert first["status"]["success"] and second["status"]["success"] and first["name"] != second["name"]
+    manifest = json.loads((site.run_dir(second) / "launch.json").read_text(encoding="utf-8"))
+    assert first["key"][:16] in json.dumps(manifest), "the second one follows the first"
+    again = person.asks("pipeline", both, "-d")
+    assert [(row["submission"], row["run_dir"]) for row in again] == [
+        ("unchanged", row["run_dir"]) for row in (first, second)
+    ]
+    assert len(site.jobs()) == 2
+
+
 def test_what_a_command_writes_into_the_project_is_not_code(person: Person) -> None:
     site = person.site
     job = site.write(site.job(RESULT, artifact={"require": {"loss": {"lt": 2}}}, code={"src": str(site.folder)}))
