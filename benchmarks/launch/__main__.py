@@ -24,6 +24,7 @@ from benchmarks.launch.ways import Trial, Way, Ways
 
 ROOT = Path(__file__).resolve().parents[2]
 LINGERS = 20.0  # seconds the program continues after its artifact
+PROGRAM_SECONDS = 2.0  # how long the program of a batch script runs
 JOB_NODES = 2
 WATCHED = {"plain `sbatch`": "`sbatch`, poll in shell, `scancel`", "ours, warm": "ours, `then: end`"}
 
@@ -105,6 +106,20 @@ class Comparison:
             time.sleep(0.05)
         kill_tree(run.process.pid)
         raise RuntimeError(f"no artifact appeared:\n{run.text}")
+
+    # -- from a batch script to its result ---------------------------------------------------------------------------
+
+    def scripts(self, rounds: int) -> dict[str, list[float]]:
+        """Seconds of one command that runs a batch script to its end, after a round that does not count."""
+        ways = self.ways.for_scripts()
+        seconds: dict[str, list[float]] = {way.name: [] for way in ways}
+        for number in range(rounds + 1):
+            say(f"batch script: round {number} of {rounds}, load {load()}")
+            for way in rotated(ways, number):
+                self.ground.settle()
+                run = start(way.command(self.trial(before=PROGRAM_SECONDS))).finish()
+                seconds[way.name] += [run.to_end] if number else []
+        return seconds
 
     # -- killed between sbatch and the record ------------------------------------------------------------------------
 
@@ -225,6 +240,21 @@ def report(
     return "\n".join(parts)
 
 
+def of_scripts(seconds: dict[str, list[float]]) -> str:
+    """The section about a batch script that is there already."""
+    plain = next(iter(seconds.values()))
+    rows = [[name, table.spread(values), table.ratio(values, plain)] for name, values in seconds.items()]
+    told = f"A program of {PROGRAM_SECONDS:g} s on {JOB_NODES} nodes. Ours proves its result, and fetches its logs."
+    return "\n".join(
+        [
+            "\n## From a batch script to its result\n",
+            f"{told}\n",
+            f"Seconds, median (least - most) of {len(plain)}.\n",
+            table.markdown(["", "command back", "x sbatch"], rows),
+        ]
+    )
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run launch", description=__doc__)
     parser.add_argument("--rounds", type=int, default=7, help="launches of each way for the time to the job's id (7)")
@@ -239,6 +269,7 @@ def main() -> int:
         runs = comparison.ids(options.rounds)
         commands = comparison.slurm_commands()
         artifacts = comparison.artifacts(options.artifact_rounds)
+        scripts = comparison.scripts(options.artifact_rounds)
         killed = comparison.killed()
         loads.append(load())
         facts = {**ground.facts(), "submitit": ways.submitit_version or "-"}
@@ -246,13 +277,14 @@ def main() -> int:
     facts["load at start and end"] = " and ".join(loads)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()
-    text = report(facts, runs, commands, artifacts, killed, ways.missing)
+    text = report(facts, runs, commands, artifacts, killed, ways.missing) + of_scripts(scripts)
     raw = {
         "facts": facts,
         "to_end": {name: [run.to_end for run in values] for name, values in runs.items()},
         "cpu": {name: [run.cpu for run in values] for name, values in runs.items()},
         "to_id": {name: [run.to_id for run in values] for name, values in runs.items()},
         "artifacts": artifacts,
+        "scripts": scripts,
         "killed": killed,
         "slurm_commands": commands,
     }

@@ -85,6 +85,10 @@ class Ways:
         """The contenders that wait until the job has ended."""
         return [self.sbatch(), *([self.submitit()] if self._submitit else []), self.builtin(), self.ours()]
 
+    def for_scripts(self) -> list[Way]:
+        """The ways to run a user's batch script to its end. The first is the baseline, and proves nothing."""
+        return [Way("`sbatch --wait`", self._script_by_hand), Way("ours, the script as a job", self._our_script)]
+
     # -- the same program for each -------------------------------------------------------------------------------------
 
     def record(self, trial: Trial) -> Path:
@@ -127,6 +131,20 @@ class Ways:
         shutil.copy(HERE / "watch.sh", folder)
         command = ["sh", "watch.sh", "job.sbatch"] if trial.watch else ["sbatch", "job.sbatch"]
         return self._on_head(trial, ["/bin/sh", "-c", f'cd {inside} && exec "$@"', "sh", *command], folder)
+
+    def _script_by_hand(self, trial: Trial) -> Command:
+        name = f"script-{trial.number}"
+        folder, inside = self.ground.path("bench", "runs", name), self.ground.inside("bench", "runs", name)
+        shutil.copytree(HERE / "project", folder, ignore=shutil.ignore_patterns("__pycache__"))
+        command = ["sbatch", "--wait", "train.sbatch", *self._arguments(trial)]
+        return self._on_head(trial, ["/bin/sh", "-c", f'cd {inside} && exec "$@"', "sh", *command], folder)
+
+    def _our_script(self, trial: Trial) -> Command:
+        given = {
+            "name": f"script-{trial.number}", "artifact": {"path": "result.json"},
+            "program_args": self._arguments(trial),
+        }  # fmt: skip
+        return self._play(trial, "rankzero.slurm.train", {"job": "train.sbatch", "launch_overrides": given})
 
     def _with_submitit(self, trial: Trial) -> Command:
         name = f"submitit-{trial.number}"

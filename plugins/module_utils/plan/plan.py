@@ -20,6 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token, generation_token
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import DATASET, ENVIRONMENT, IMAGE, InputKind
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.registry import ASPECTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry, built_file, entry
@@ -168,7 +169,7 @@ def plan(spec: LaunchSpec, merged: Merged, inputs: Inputs, site: Site, container
         further=tuple(_header(context, number) for number in range(1, len(context.components))),
         step=_step(context),
         probe=tuple(option for aspect in ASPECTS for option in aspect.probe(context)),
-        exports=_exports(context),
+        exports=(*_exports(context), *script.for_its_steps(spec, _names(spec, exported))),
         argv=_argv(spec, environments.python(spec)),
         variables=tuple(exported),
         python=environments.python(spec),
@@ -203,7 +204,7 @@ class _Containers:
 
     def of(self, program: LaunchSpec, given: Sequence[Variable]) -> Entry | None:
         """Return what a program runs in; None without a container. `given`: its variables."""
-        spec, names = self.spec, [variable.name for variable in given]
+        spec = self.spec
         data = [source.folder for source in program.data.values()]
         return entry(
             dataclasses.replace(program, checkpoint=dataclasses.replace(spec.checkpoint, dir=self.checkpoints)),
@@ -212,9 +213,14 @@ class _Containers:
             environments=self.environments,
             places=[*self.read, *data, self.runtime, *filter(None, [program.environment.path])],
             writable=[self.site.caches] if self.site.caches else [],
-            variables=[*names, *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])],
+            variables=_names(spec, given),
             own=self.site.settings.containers,
         )
+
+
+def _names(spec: LaunchSpec, given: Sequence[Variable]) -> list[str]:
+    """Return the names of the variables that a launch sets, with the one that its job finds out."""
+    return [*(variable.name for variable in given), *([MLFLOW_RUN] if MLFLOW.name in spec.trackers else [])]
 
 
 def _header(context: Context, number: int) -> Options:

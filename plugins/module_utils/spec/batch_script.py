@@ -11,7 +11,6 @@ them. An option with a field in the job spec sets that field, if the field can h
 from __future__ import annotations
 
 import hashlib
-import json
 import os
 import re
 import shlex
@@ -23,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import pyxis
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays, reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import Given
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
@@ -47,11 +46,13 @@ REFUSED = {
     "wrap": "a script runs itself",
 }
 #: Options that may not stand under `resources.sbatch` of a script job -> the field, or what to do.
-NOT_PASSED_ON = {**REFUSED, "export": "env"}
+NOT_PASSED_ON = REFUSED
 #: What sbatch itself does once; it says nothing about the job.
 ONCE = frozenset(["autocomplete", "help", "ignore-pbs", "parsable", "quiet", "usage", "verbose", "version", "wait"])
 #: Options under `resources.sbatch` that the job's runtime carries out, because the header's are its own.
-CARRIED = ("chdir", "error", "job-name", "open-mode", "output")
+CARRIED = ("chdir", "error", "export", "job-name", "open-mode", "output")
+#: The value of --export under `resources.sbatch`: the script's own steps get nothing of its environment.
+NO_EXPORT = "NONE"
 #: What of a cluster's defaults is only for jobs whose ranks the launch itself starts: the layer below the script's.
 BELOW: Mapping[str, Any] = {
     "container": None,
@@ -65,6 +66,7 @@ _NO_CONTAINER = {
     "container-name": "a named container that was interrupted is used half made by the next job; remove it",
     "container-save": "the image is not written; build it with container.build",
 }
+_OTHERS = "write it as #SBATCH, or add a line #SBATCH --ignore-pbs"
 _HETEROGENEOUS = ("hetjob", "packjob")
 
 # Other names that a field replaces (Declared.instead_of) mean something else: --ntasks is not the ranks of a node.
@@ -80,9 +82,6 @@ _REPLACED = {
 _TYPES = {info.path: info.meta["type"] for info in fields_of(LaunchSpec)}
 _COMMAND = re.compile(r"(?:\S*/)?sbatch\s+\S")
 _GOES_ON = re.compile(r"(?<!\\)((?:\\\\)*)\\\n")
-_TASKS = re.compile(r"(?P<first>[0-9]{1,4})(?:-(?P<last>[0-9]{1,4})(?::(?P<step>[0-9]{1,4}))?)?")
-# Longer lists of values are not written out.
-_MOST_TASKS = 100
 _SIGNAL = re.compile(r"B:(?:SIG)?(?P<name>TERM|INT|HUP|USR1|USR2)@(?P<seconds>[0-9]{1,5})")
 _GPU = re.compile(r"(?:(?P<type>[A-Za-z][A-Za-z0-9_.-]*):)?(?P<count>[0-9]{1,9})")
 
@@ -94,6 +93,8 @@ class Header:
     data: dict[str, Any] = field(default_factory=dict)
     lines: dict[str, int] = field(default_factory=dict)
     problems: list[tuple[int, str]] = field(default_factory=list)
+    #: Whether sbatch is told to leave the lines of other systems alone.
+    others_ignored: bool = False
 
     def set(self, line: int, path: str, value: object) -> None:
         """Set a value by its dotted path. The last one counts, as for sbatch."""
@@ -158,6 +159,7 @@ def body_digest(text: str) -> str:
 def read_header(text: str) -> Header:
     """Read the #SBATCH lines of a script."""
     header = Header()
+    others = [(number, line) for number, line in reader.head(text) if line.startswith(reader.OTHERS)]
     words = reader.directives(text, header.problems)
     for number, word in words:
         if word in _HETEROGENEOUS:
@@ -168,6 +170,8 @@ def read_header(text: str) -> Header:
         if words:
             number, word = words.pop(0)
             header.problems.append((number, f"{word!r} is no option of sbatch, and would be ignored; remove it"))
+    if not header.others_ignored:
+        header.problems += [(number, f"sbatch reads {line.split()[0]} as well; {_OTHERS}") for number, line in others]
     return header
 
 
@@ -228,47 +232,17 @@ def _take(header: Header, given: Given) -> None:
     """Give one option its place in the spec."""
     name, value = given.name, given.value
     if name in REFUSED:
-        header.refuse(given, REFUSED[name] + (_as_sweep(str(value)) if name == "array" else ""))
+        header.refuse(given, REFUSED[name] + (arrays.as_sweep(str(value)) if name == "array" else ""))
     elif name.removeprefix("no-").startswith("container"):
         _container(header, given)
     elif name in ONCE:
-        return
+        header.others_ignored |= name == "ignore-pbs"
     elif name in _SPECIAL:
         _SPECIAL[name](header, given)
     elif name in _PATHS and _fits(_PATHS[name], value):
         header.set(given.line, _PATHS[name], value)
     else:
         header.further(given)
-
-
-def array_tasks(value: str) -> tuple[list[int], int | None] | None:
-    """Return (the numbers, how many run at once) of an array, such as 0-7:2%4. None for what is no small array."""
-    tasks: set[int] = set()
-    array, _percent, parallel = value.partition("%")
-    for part in array.split(","):
-        match = _TASKS.fullmatch(part)
-        last = int(match["last"] or match["first"]) if match else 0
-        if match is None or last >= _MOST_TASKS:
-            return None
-        tasks.update(range(int(match["first"]), last + 1, int(match["step"] or 1) or 1))
-    if not tasks:
-        return None
-    return sorted(tasks), int(parallel) if parallel.isdecimal() else None
-
-
-def _as_sweep(value: str) -> str:
-    """Return the job file's lines that are the same as an array. Empty for what is no small array."""
-    array = array_tasks(value)
-    if array is None:
-        return ""
-    tasks, parallel = array
-    line = {
-        "shell": 'SLURM_ARRAY_TASK_ID="$TASK" bash SCRIPT',
-        "launcher": {"kind": "none"},
-        "env": {"TASK": "{task}"},
-        "sweep": {"parameters": {"task": tasks}, **({"parallel": parallel} if parallel else {})},
-    }
-    return f": {json.dumps(line)}, with the script's other options under `resources`"
 
 
 def _fits(path: str, value: object) -> bool:
@@ -315,16 +289,25 @@ def _gres(header: Header, given: Given) -> None:
     header.further(given)
     if gpus:
         _gpus(header, replace(given, value=gpus))
+    # `none` asks for nothing, and the header says so as the script does.
+    others = [other for other in others if other != "none"]
     if others and _fits("resources.gres", others):
         header.set(given.line, "resources.gres", others)
 
 
 def _export(header: Header, given: Given) -> None:
-    """`ALL,NAME=VALUE`: the values are the job's. Its other variables come from the plan, not from the submitter."""
-    for part in re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*(?:=|,|$))", str(given.value)):
+    """`ALL,NAME=VALUE`: the values are the job's. Its other variables come from the plan, not from the submitter.
+    Without ALL, Slurm keeps what the script exports from its steps as well.
+    """
+    parts = re.split(r",(?=[A-Za-z_][A-Za-z0-9_]*(?:=|,|$))", str(given.value))
+    for part in parts:
         variable, equals, text = part.partition("=")
         if equals:
             header.set(given.line, f"env.{variable}", text)
+    if "ALL" in (part.upper() for part in parts):
+        header.drop("resources.sbatch.export")
+    else:
+        header.set(given.line, "resources.sbatch.export", NO_EXPORT)
 
 
 def _signal(header: Header, given: Given) -> None:

@@ -177,6 +177,8 @@ def environment(job: Job) -> dict[str, str]:
     if env.get("SLURM_JOB_DEPENDENCY") == "singleton":
         del env["SLURM_JOB_DEPENDENCY"]
     env.update(SLURM_SUBMIT_DIR=_submitted_from(job), SLURM_JOB_NAME=job.get("RANKZERO_SCRIPT_NAME"))
+    if job.get("RANKZERO_SCRIPT_EXPORT"):
+        env["SLURM_EXPORT_ENV"] = job.get("RANKZERO_SCRIPT_EXPORT")
     return {**env, **_secrets(job)}
 
 

@@ -155,9 +155,9 @@ def _declared(job: Job, line: int, name: str, value: str) -> bool:
 
 def tasks_of(value: str) -> tuple[list[int], int | None] | None:
     """(the numbers, how many run at once) in a value of --array; None for one that no sweep can have."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays
 
-    return batch_script.array_tasks(value)
+    return arrays.tasks_of(value)
 
 
 def _listed(text: str) -> list[str]:

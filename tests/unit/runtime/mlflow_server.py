@@ -19,8 +19,8 @@ Answer = tuple[int, dict[str, Any]]
 class TrackingServer(http.server.ThreadingHTTPServer):
     """Keeps experiments and runs in memory. `faults`: what the next requests get instead of their answer."""
 
-    def __init__(self) -> None:
-        super().__init__(("127.0.0.1", 0), Handler)
+    def __init__(self, address: str = "127.0.0.1") -> None:
+        super().__init__((address, 0), Handler)
         self.experiments: dict[str, str] = {}
         self.runs: list[dict[str, Any]] = []
         self.requests: list[str] = []

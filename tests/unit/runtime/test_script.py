@@ -163,6 +163,19 @@ def test_its_secrets_are_in_its_environment_only(site: Site) -> None:
     assert "x" not in job.log().partition("A_TOKEN")[2]
 
 
+@pytest.mark.parametrize(("env", "expected"), [({}, "NONE"), ({"LR": "1"}, "HF_TOKEN,LR")])
+def test_without_export_its_steps_get_what_the_launch_itself_gives(
+    site: Site, env: dict[str, str], expected: str
+) -> None:
+    """srun reads SLURM_EXPORT_ENV as its option --export."""
+    job = script(
+        site, 'export MINE=1; echo "$SLURM_EXPORT_ENV"', resources={"sbatch": {"export": "NONE"}}, env=env,
+        secrets={"HF_TOKEN": "hidden"} if env else None,
+    )  # fmt: skip
+    assert job.finish() == 0, job.log()
+    assert printed(job) == f"{expected}\n"
+
+
 def test_the_signal_that_it_has_asked_for_reaches_it_and_it_decides_what_follows(site: Site) -> None:
     job = script(
         site,

@@ -44,12 +44,15 @@ def values(header: batch_script.Header) -> dict[str, Any]:
         ("--gres=gpu:8,lscratch:50", {"resources.gpus_per_node": "8", "resources.gres": ["lscratch:50"],
                                       "resources.sbatch.gres": "gpu:8,lscratch:50"}),
         ("--gres gpu", {"resources.gpus_per_node": "1", "resources.sbatch.gres": "gpu"}),
+        ("--gres=none", {"resources.sbatch.gres": "none"}),
         ("--gpus=16", {"resources.sbatch.gpus": "16"}),
         ("--exclusive --partition=p", {"resources.exclusive": True, "resources.partition": "p"}),
         ("--exclusive=user -p p", {"resources.sbatch.exclusive": "user", "resources.partition": "p"}),
         ("--part=p --accou=a", {"resources.partition": "p", "resources.account": "a"}),
         ("--export=ALL,A=1,B=x:y,z", {"env.A": "1", "env.B": "x:y"}),
-        ("--export=NONE", {}),
+        ("--export=NONE", {"resources.sbatch.export": "NONE"}),
+        ("--export=A=1,B", {"resources.sbatch.export": "NONE", "env.A": "1"}),
+        ("--export=NONE --export=all,A=1", {"env.A": "1"}),
         ("--signal=B:SIGUSR1@90", {"checkpoint.signal_before_end": "90", "checkpoint.signal": "USR1"}),
         ("--signal=USR1@90", {"resources.sbatch.signal": "USR1@90"}),
         ("--requeue", {"resources.sbatch.requeue": True}),
@@ -110,6 +113,21 @@ def test_lines_count_up_to_the_first_command_and_words_go_on_over_lines() -> Non
     header = batch_script.read_header(text)
     assert values(header) == {"resources.nodes": "2"}
     assert header.lines == {"resources.nodes": 2}
+
+
+@pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 2"])
+def test_lines_of_other_systems_are_refused_unless_sbatch_is_to_leave_them_alone(line: str) -> None:
+    ((number, sentence),) = batch_script.read_header(f"#!/bin/sh\n{line}\ntrue\n{line}\n").problems
+    assert number == 2 and line.split()[0] in sentence and "--ignore-pbs" in sentence
+    assert not batch_script.read_header(f"#!/bin/sh\n{line}\n#SBATCH --ignore-pbs\n").problems
+    assert not batch_script.read_header(f"#!/bin/sh\n #{line}\n").problems
+
+
+def test_blanks_are_those_of_the_c_library() -> None:
+    """The blank of web pages (U+00A0) is a part of a word, and a line of it a command."""
+    text = "#!/bin/sh\n#SBATCH\v--comment=a\u00a0b\f-n2\n\t\f\n#SBATCH -N 2\n\u00a0\n#SBATCH -N 3\n"
+    expected = {"resources.sbatch.comment": "a\u00a0b", "resources.sbatch.ntasks": "2", "resources.nodes": "2"}
+    assert values(batch_script.read_header(text)) == expected
 
 
 def test_only_comments_before_the_first_command_leave_the_digest_alone() -> None:

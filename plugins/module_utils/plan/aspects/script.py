@@ -11,10 +11,15 @@ from __future__ import annotations
 
 import posixpath
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import CARRIED, gpus_and_others, problem
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import (
+    CARRIED,
+    NO_EXPORT,
+    gpus_and_others,
+    problem,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources, gpus
@@ -79,6 +84,11 @@ class Script(Aspect):
                 ["code.in_place", "code.dirty"],
                 "code.in_place: takes the files as they are, and code.dirty is refuse; remove one",
             )
+        if spec.resources.sbatch.get("export", NO_EXPORT) != NO_EXPORT:
+            yield (
+                ["resources.sbatch.export"],
+                f"resources.sbatch.export: may be {NO_EXPORT} for a script job; give variables as `env`",
+            )
         folder = spec.resources.sbatch.get("chdir")
         if spec.artifact and isinstance(folder, str) and posixpath.isabs(folder):
             yield (
@@ -99,6 +109,14 @@ class Script(Aspect):
         yield "RANKZERO_SCRIPT_OUTPUT", str(given.get("output") or DEFAULT_OUTPUT)
         if given.get("error"):
             yield "RANKZERO_SCRIPT_ERROR", str(given["error"])
+
+
+def for_its_steps(spec: LaunchSpec, names: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Yield what a script's own steps get of its environment if it asks for nothing (`--export=NONE`): the variables
+    that the launch sets (`names`) and its secrets.
+    """
+    if spec.resources.sbatch.get("export") == NO_EXPORT and spec.script is not None:
+        yield "RANKZERO_SCRIPT_EXPORT", ",".join(sorted({*names, *spec.secrets})) or NO_EXPORT
 
 
 def warnings(spec: LaunchSpec) -> list[str]:

@@ -14,6 +14,10 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 FIRST, DIRECTIVE = "#!", "#SBATCH"
+#: The lines of other systems that sbatch reads, unless it has --ignore-pbs.
+OTHERS = ("#PBS", "#BSUB")
+# What parts words for sbatch. Python's own list has more, such as the blank of web pages (U+00A0).
+_BLANKS = " \t\n\v\f\r"
 # The longest name of a launch.
 _LONGEST = 64
 
@@ -81,7 +85,7 @@ Problem = tuple[int, str]
 def head(text: str) -> Iterator[tuple[int, str]]:
     """Iterate over the numbered lines of a script before its first command."""
     for number, line in enumerate(text.split("\n"), 1):
-        if line.strip() and not line.lstrip().startswith("#"):
+        if line.strip(_BLANKS) and not line.lstrip(_BLANKS).startswith("#"):
             return
         yield number, line
 
@@ -118,7 +122,7 @@ def words(text: str) -> list[str]:
             word, quote = word or "", character
         elif character == "#":
             break
-        elif character.isspace():
+        elif character in _BLANKS:
             result += [] if word is None else [word]
             word = None
         else:
