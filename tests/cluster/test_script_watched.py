@@ -132,4 +132,4 @@ def test_a_script_that_stands_still_is_said_by_the_wait_and_accounted_for_when_i
     done = person.types("report", path, "--json")
     (page,) = json.loads(done.stdout)["pages"]
     text = Path(page["page"]).read_text(encoding="utf-8")
-    assert page["kind"] == "launch" and active["job_id"] in text and "2.4" in text
+    assert page["kind"] == "launch" and active["job_id"] in text

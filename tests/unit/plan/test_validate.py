@@ -193,6 +193,8 @@ def test_rule(data: dict[str, Any], message: str | None) -> None:
         ({"code": {"in_place": "/home/me", "dirty": "refuse"}}, "code.in_place", "code.dirty"),
         ({"artifact": {"path": "r.json"}, "resources": {"sbatch": {"chdir": "/w"}}}, "artifact", "/w"),
         ({"artifact": {"path": "r.json"}, "resources": {"sbatch": {"chdir": "w"}}}, "", ""),
+        ({"resources": {"sbatch": {"export": "ALL,A=1"}}}, "resources.sbatch.export", "`env`"),
+        ({"resources": {"sbatch": {"export": "NONE"}}}, "", ""),
     ],
 )
 def test_what_a_batch_script_does_itself_is_refused_with_what_to_do(

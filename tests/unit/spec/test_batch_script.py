@@ -115,6 +115,23 @@ def test_lines_count_up_to_the_first_command_and_words_go_on_over_lines() -> Non
     assert header.lines == {"resources.nodes": 2}
 
 
+@pytest.mark.parametrize(
+    ("lines", "expected"),
+    [
+        ("#SLURM -n 2\n#SBATCH -N 1", {"resources.sbatch.ntasks": "2", "resources.nodes": "1"}),
+        ("#SBATCH -n 2 '' -N 3\n#SBATCH --comment= -c 2", {
+            "resources.sbatch.ntasks": "2", "resources.sbatch.comment": "", "resources.cpus_per_rank": "2"}),
+        ("#SBATCH -J a\\ -n2 \\\n#SBATCH -N 3", {
+            "name": "a", "resources.sbatch.job-name": "a", "resources.sbatch.ntasks": "2", "resources.nodes": "3"}),
+        ("#SBATCH -J 'a\\ b'", {"name": "a-b", "resources.sbatch.job-name": "a b"}),
+    ],
+)  # fmt: skip
+def test_lines_are_divided_as_sbatch_does_it(lines: str, expected: dict[str, Any]) -> None:
+    """As Slurm 22.05 does it: tests/cluster/batch_scripts has these lines."""
+    header = batch_script.read_header(f"#!/bin/sh\n{lines}\n")
+    assert (values(header), header.problems) == (expected, [])
+
+
 @pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 2"])
 def test_lines_of_other_systems_are_refused_unless_sbatch_is_to_leave_them_alone(line: str) -> None:
     ((number, sentence),) = batch_script.read_header(f"#!/bin/sh\n{line}\ntrue\n{line}\n").problems

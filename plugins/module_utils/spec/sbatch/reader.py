@@ -14,6 +14,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 FIRST, DIRECTIVE = "#!", "#SBATCH"
+# What sbatch reads as well, with a warning.
+_OLD_DIRECTIVE = "#SLURM"
 #: The lines of other systems that sbatch reads, unless it has --ignore-pbs.
 OTHERS = ("#PBS", "#BSUB")
 # What parts words for sbatch. Python's own list has more, such as the blank of web pages (U+00A0).
@@ -94,17 +96,19 @@ def directives(text: str, problems: list[Problem]) -> list[tuple[int, str]]:
     """Return the numbered words of the #SBATCH lines of a script, which are one list for sbatch."""
     numbered: list[tuple[int, str]] = []
     for number, line in head(text):
-        if not line.startswith(DIRECTIVE):
+        prefix = next((prefix for prefix in (DIRECTIVE, _OLD_DIRECTIVE) if line.startswith(prefix)), None)
+        if prefix is None:
             continue
         try:
-            numbered += [(number, word) for word in words(line[len(DIRECTIVE) :])]
+            numbered += [(number, word) for word in words(line[len(prefix) :])]
         except ValueError as error:
             problems.append((number, str(error)))
     return numbered
 
 
 def words(text: str) -> list[str]:
-    """Split a line into words as sbatch does: quotes group, a backslash escapes, # begins a comment.
+    """Split a line into words as sbatch does: quotes group, a backslash escapes, # begins a comment. Outside of quotes
+    a backslash does not keep a blank, and an empty word ends the line.
 
     Raises ValueError for a quote that is not closed.
     """
@@ -112,7 +116,7 @@ def words(text: str) -> list[str]:
     word: str | None = None
     quote, escaped = "", False
     for character in text:
-        if escaped:
+        if escaped and (quote or character not in _BLANKS):
             word, escaped = (word or "") + character, False
         elif character == "\\":
             escaped = True
@@ -123,13 +127,15 @@ def words(text: str) -> list[str]:
         elif character == "#":
             break
         elif character in _BLANKS:
+            if word == "":
+                return result
             result += [] if word is None else [word]
-            word = None
+            word, escaped = None, False
         else:
             word = (word or "") + character
     if quote:
         raise ValueError(f"the quote {quote} is not closed")
-    return result if word is None else [*result, word]
+    return [*result, word] if word else result
 
 
 def abbreviated(name: str, known: frozenset[str]) -> list[str]:
