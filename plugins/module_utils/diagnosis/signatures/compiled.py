@@ -142,10 +142,10 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  the data and only other nodes do not: then the cache is local to a node.", "says": [], "raises": [{"regex":
  "'NoneType' object is not an iterator", "strength": 30}]},
 {"family": "checkpoint", "what": "a checkpoint is damaged or does not fit the model", "remedy": "Start from an older
- one (`checkpoint.dir`), or with the layout it was saved in (`parallelism.*`). A file that is cut short was written
- when the disk was full or the job ended.", "look": "See whether the file that it names is complete (size, time of
- its last change), and which layout it was saved in.", "says": [], "raises": [{"regex": "SafetensorError|[Ee]rror
- while deserializing
+ one (`checkpoint.dir`), or with the layout it was saved in (`parallelism.*`). A file that is cut short was probably
+ written when the disk was full or the job ended.", "look": "See whether the file that it names is complete (size,
+ time of its last change), and which layout it was saved in.", "says": [], "raises": [{"regex":
+ "SafetensorError|[Ee]rror while deserializing
  header|HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader(?:Length|Start|Deserialization)|incomplete
  metadata|PytorchStreamReader failed|failed finding central directory|invalid load key|UnpicklingError|Ran out of
  input|(?:incomplete|[Cc]orrupt\\w*|truncated|[Ii]nvalid|(?<!found )not a(?: valid)?|point to a valid)
@@ -229,7 +229,7 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  "executable file not found", "not found in $PATH", "nvidia-container-cli: ", "requested access to the resource is
  denied"]}, {"what": "this user may not use Docker on that node", "remedy": "Start the container with a runtime that
  any user may use: `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission denied while trying to
- connect to the Docker", "strength": 30, "needles": ["permission denied while trying to connect to the Docker"]},
+ connect to the [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to connect to the "]},
  {"regex": "error: pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke spank plugin
  stack|required plugin spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack", "error:
  pyxis: ", "required plugin spank_pyxis"]}], "raises": []},
@@ -273,23 +273,23 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  received signal SIG", "Signal: Bus error (", "Signal: Floating point exception (", "Signal: Segmentation fault (",
  "forrtl: severe ("]}], "raises": []},
 {"family": "cuda_device", "what": "a GPU is lost, broken or not visible", "remedy": "If it happens on the same node
- again, exclude the node: `resources.exclude`. No device at all: `resources.gpus_per_node`, and no
- `CUDA_VISIBLE_DEVICES` in `env`.", "look": "Compare `nvidia-smi -L` and CUDA_VISIBLE_DEVICES on that node with what
- the rank asked for; `dmesg` shows an Xid if the GPU is broken.", "retry": true, "blames_node": true, "says":
- [{"what": "a program printed a message of the kernel about a GPU", "remedy": "Compare it with `dmesg` on that node,
- which only the kernel writes. If it is there, exclude the node: `resources.exclude`.", "regex": "NVRM: Xid|\\bXid
- \\(PCI", "strength": 30, "needles": ["NVRM: Xid", "Xid (PCI"]}, {"regex": "[Uu]ncorrectable (?:ECC|NVLink)(?!
- errors?:? *0\\b)|GPU (?:is lost|has fallen off the bus)|double bit ECC", "strength": 30, "needles": ["GPU has
- fallen off the bus", "GPU is lost", "double bit ECC", "ncorrectable "]}, {"regex": "CUDA
- error\\((?:7\\d\\d|46|100|999)\\), |CUDA error: (?:unknown error|initialization error|all CUDA-capable devices are
- busy|system not yet initialized|hardware stack error|mapping of buffer|driver shutting down|uncorrectable)|Cuda
- failure (?:\\d+ )?\\'(?!out of memory|driver shutting)", "strength": 30, "needles": ["UDA error(", "UDA error: all
- CUDA-capable devices are busy", "UDA error: driver shutting down", "UDA error: hardware stack error", "UDA error:
- initialization error", "UDA error: mapping of buffer", "UDA error: system not yet initialized", "UDA error:
- uncorrectable", "UDA error: unknown error", "uda failure "]}, {"what": "an operation on the GPU failed", "remedy":
- "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one node
- alone fails so again, exclude it: `resources.exclude`.", "regex": "CUDA error: (?:an illegal (?:memory
- access|instruction)|unspecified launch failure|misaligned
+ again, exclude the node: `resources.exclude`. If the rank sees no GPU at all, ask for one
+ (`resources.gpus_per_node`) and set no `CUDA_VISIBLE_DEVICES` in `env`.", "look": "Compare `nvidia-smi -L` and
+ CUDA_VISIBLE_DEVICES on that node with what the rank asked for; `dmesg` shows an Xid if the GPU is broken.",
+ "retry": true, "blames_node": true, "says": [{"what": "a program printed a message of the kernel about a GPU",
+ "remedy": "Compare it with `dmesg` on that node, which only the kernel writes. If it is there, exclude the node:
+ `resources.exclude`.", "regex": "NVRM: Xid|\\bXid \\(PCI", "strength": 30, "needles": ["NVRM: Xid", "Xid (PCI"]},
+ {"regex": "[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:? *0\\b)|GPU (?:is lost|has fallen off the bus)|double bit
+ ECC", "strength": 30, "needles": ["GPU has fallen off the bus", "GPU is lost", "double bit ECC", "ncorrectable "]},
+ {"regex": "CUDA error\\((?:7\\d\\d|46|100|999)\\), |CUDA error: (?:unknown error|initialization error|all
+ CUDA-capable devices are busy|system not yet initialized|hardware stack error|mapping of buffer|driver shutting
+ down|uncorrectable)|Cuda failure (?:\\d+ )?\\'(?!out of memory|driver shutting)", "strength": 30, "needles": ["UDA
+ error(", "UDA error: all CUDA-capable devices are busy", "UDA error: driver shutting down", "UDA error: hardware
+ stack error", "UDA error: initialization error", "UDA error: mapping of buffer", "UDA error: system not yet
+ initialized", "UDA error: uncorrectable", "UDA error: unknown error", "uda failure "]}, {"what": "an operation on
+ the GPU failed", "remedy": "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which
+ operation. Only if one node alone fails so again, exclude it: `resources.exclude`.", "regex": "CUDA error: (?:an
+ illegal (?:memory access|instruction)|unspecified launch failure|misaligned
  address)|CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)", "strength": 23, "needles":
  ["CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_MAPPING_ERROR", "CUDA error: an
  illegal instruction", "CUDA error: an illegal memory access", "CUDA error: misaligned address", "CUDA error:
@@ -663,10 +663,11 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  "strength": 30}, {"what": "a service limits the rate of requests", "remedy": "Send fewer requests at once: fewer
  ranks or workers that ask, and a longer pause before the next try; or raise the limit of the account.", "regex":
  "RateLimitError|Error code: 429|API rate limit", "strength": 31}]},
-{"family": "import_error", "what": "a Python package is missing: {module}", "remedy": "Add it to the project and
- lock it; `environment.extras` and `environment.mode` decide what the ranks get. If it is installed, another Python
- runs: `environment.project`, `setup.modules`, `env.PYTHONPATH`.", "look": "Run the import on a node with the Python
- of the ranks: the package may be absent, another version, or hidden by another copy.", "says": [{"regex":
+{"family": "import_error", "what": "a Python package is missing: {module}", "remedy": "Add the package that brings
+ it to the project and lock it (its name may be another: PyYAML brings yaml, opencv-python cv2);
+ `environment.extras` and `environment.mode` decide what the ranks get. If it is installed, another Python runs:
+ `environment.project`, `setup.modules`, `env.PYTHONPATH`.", "look": "Run the import on a node with the Python of
+ the ranks: the package may be absent, another version, or hidden by another copy.", "says": [{"regex":
  "^\\S*python[\\d.]*: No module named '?(?P<module>[\\w.]+)'?$", "strength": 30, "needles": [": No module named "]},
  {"regex": "while finding module specification for '(?P<module>[\\w.]+)'|error while loading shared libraries:
  (?P<library>[^:\\s]+)", "strength": 30, "needles": ["error while loading shared libraries: ", "while finding module
@@ -724,7 +725,7 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  (?P<call>(?:P?MPI|internal)_(?!Init)\\w+): (?P<why>[^,]{1,120}?)(?:, error stack:?)?$", "strength": 14, "needles":
  ["Fatal error in "]}], "raises": []},
 {"family": "nan_loss", "what": "the loss or a gradient is not a number", "remedy": "Start from the last good
- checkpoint with a lower learning rate, gradient clipping or bf16; one rank only: suspect its GPU
+ checkpoint with a lower learning rate, gradient clipping or bf16. If only one rank has it, suspect its GPU
  (`resources.exclude`).", "look": "Look at the loss and the gradient norm of the steps before that line, and whether
  all ranks have it.", "says": [{"regex": "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN),
  stopping|\\b(?:nan|NaN) loss\\b.{0,60}\\b(?:end|stop|abort|exit|terminat)\\w*", "strength": 30, "needles": ["Loss
@@ -755,28 +756,29 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  "strength": 31}]},
 {"family": "nccl_network", "what": "NCCL could not use the network", "remedy": "Choose the fabric (`fabric`), or set
  `env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA`, `env.NCCL_IB_GID_INDEX` for it; `debug: true` shows which interface
- each node took. One node only: `resources.exclude`.", "look": "Read NCCL's own warnings above that line, on each
- node: the first one names the interface, the peer or the call. `debug: true` makes it print more.", "retry": true,
- "says": [{"regex": "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)? ?:?.*(?:failed|error|[Gg]ot
- completion|timed? ?out|no route|No interface|unreachable)|Got completion (?:from peer .*)?with
- (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w* failed|(?:Bootstrap|NET/Socket) : no
- socket interface found|Failed to initialize any NET plugin|(?<!\\[Errno 113\\] )No route to host|transport retry
- counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable|Error: network \\S+ not found", "strength": 14,
- "needles": ["Bootstrap : no socket interface found", "Error: network ", "Failed to initialize any NET plugin", "Got
- completion ", "NCCL WARN ", "NET/Socket : no socket interface found", "Network is unreachable", "No route to host",
- "ibv_create_qp", "ibv_modify_qp", "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr", "transport retry counter
- exceeded"]}, {"what": "the network adapter refused a connection or memory", "remedy": "See in that line what was
- refused. Memory: let jobs lock as much as they need (`ulimit -l`). A GPU's memory: take a UCX that was built with
- CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "regex": "UCX {1,2}ERROR +(?:ibv_\\w+\\(.*\\)|\\w+)
- failed|Failed to modify UD QP to \\w+ on \\S+: ", "strength": 12, "needles": ["UCX  ERROR", "UCX ERROR", "modify UD
- QP"]}, {"regex": "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid
- usage|invalid argument)).*(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4,
- "needles": ["DistBackendError", "NCCL error in:", "ncclInternalError", "ncclSystemError"]}, {"regex":
- "^(?:socketStartConnect: |Call to connect |Connect to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to
- connect ", "Connect to ", "socketStartConnect: "]}], "raises": [{"what": "NCCL failed below XLA: {last}", "regex":
- "NCCL operation .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\)
- '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"regex": "(?:no socket interface found|Failed to initialize any
- NET plugin|ibv_\\w+ failed)", "strength": 30}]},
+ each node took. If only one node fails, leave it out: `resources.exclude`.", "look": "Read NCCL's own warnings
+ above that line, on each node: the first one names the interface, the peer or the call. `debug: true` makes it
+ print more.", "retry": true, "says": [{"regex": "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)?
+ ?:?.*(?:failed|error|[Gg]ot completion|timed? ?out|no route|No interface|unreachable)|Got completion (?:from peer
+ .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w*
+ failed|(?:Bootstrap|NET/Socket) : no socket interface found|Failed to initialize any NET plugin|(?<!\\[Errno 113\\]
+ )No route to host|transport retry counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable|Error: network \\S+
+ not found", "strength": 14, "needles": ["Bootstrap : no socket interface found", "Error: network ", "Failed to
+ initialize any NET plugin", "Got completion ", "NCCL WARN ", "NET/Socket : no socket interface found", "Network is
+ unreachable", "No route to host", "ibv_create_qp", "ibv_modify_qp", "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr",
+ "transport retry counter exceeded"]}, {"what": "the network adapter refused a connection or memory", "remedy": "See
+ in that line what was refused. Memory: let jobs lock as much as they need (`ulimit -l`). A GPU's memory: take a UCX
+ that was built with CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "regex": "UCX {1,2}ERROR
+ +(?:ibv_\\w+\\(.*\\)|\\w+) failed|Failed to modify UD QP to \\w+(?: on \\S+)?: ", "strength": 12, "needles": ["UCX
+  ERROR", "UCX ERROR", "modify UD QP"]}, {"regex": "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0
+ bytes|terminate called|invalid usage|invalid argument)).*(?:NCCL error
+ in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles": ["DistBackendError", "NCCL
+ error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect: |Call to connect |Connect
+ to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ", "socketStartConnect: "]}],
+ "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation .{1,200} failed: (?!unhandled
+ cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?", "strength":
+ 22}, {"regex": "(?:no socket interface found|Failed to initialize any NET plugin|ibv_\\w+ failed)", "strength":
+ 30}]},
 {"family": "nccl_shm", "what": "/dev/shm is full or too small", "remedy": "Give the ranks shared memory: mount the
  host's /dev/shm (`container.mounts`), or fewer data loader workers.", "look": "Look at `df -h /dev/shm` on that
  node while the job runs, also inside the container.", "says": [{"regex": "^(?!.*(?:GPU|device limit|[Hh]ardware
@@ -852,18 +854,19 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  /proc/PID/fd` of a rank while it runs.", "says": [], "raises": [{"regex": "received 0 items of ancdata|Too many
  open files", "strength": 20}, {"regex": "\\[Errno 24\\]", "strength": 22}]},
 {"family": "peer_lost", "what": "another rank went away; its own cause is not in these logs", "remedy": "Read the
- log of the rank or node at the other end: it ended first. Without it only the network is left to blame.", "look":
- "Read the log of the rank or node at the other end: it ended first.", "retry": true, "says": [{"regex": "Connection
- closed by peer|Connection closed by remote peer|ncclRemoteError|remote process exited or there was a network
- error|Connection reset by peer|Broken pipe|failed to (?:recv|send), got \\d+ bytes|peer process has unexpectedly
- disconnected|coordination[ _]service.*heartbeat|mca_btl_tcp_\\w+: .*(?:failed|error)|[Tt]asks? \\S+ (?:stopped
- sending|missed) heartbeat|coordination[ _]service.*(?:another task|detected (?:fatal )?error|polled an
- error|[Aa]gent (?:is )?in ERROR)|[Pp]olled an error from (?:the )?coordination service", "strength": 4, "needles":
- [" missed heartbeat", " stopped sending heartbeat", "Broken pipe", "Connection closed by peer", "Connection closed
- by remote peer", "Connection reset by peer", "coordination", "failed to recv, got ", "failed to send, got ",
- "mca_btl_tcp_", "ncclRemoteError", "olled an error from ", "peer process has unexpectedly disconnected", "remote
- process exited or there was a network error"]}, {"regex": "JAX distributed service detected fatal errors",
- "strength": 14, "needles": ["JAX distributed service detected fatal errors"]}], "raises": []},
+ log of the rank or node at the other end: mostly it ended first, and its log says why. If it went on, look at the
+ network between the two (`fabric`).", "look": "Compare the last lines of the rank or node at the other end with the
+ time of that line: did it end before?", "retry": true, "says": [{"regex": "Connection closed by peer|Connection
+ closed by remote peer|ncclRemoteError|remote process exited or there was a network error|Connection reset by
+ peer|Broken pipe|failed to (?:recv|send), got \\d+ bytes|peer process has unexpectedly disconnected|coordination[
+ _]service.*heartbeat|mca_btl_tcp_\\w+: .*(?:failed|error)|[Tt]asks? \\S+ (?:stopped sending|missed)
+ heartbeat|coordination[ _]service.*(?:another task|detected (?:fatal )?error|polled an error|[Aa]gent (?:is )?in
+ ERROR)|[Pp]olled an error from (?:the )?coordination service", "strength": 4, "needles": [" missed heartbeat", "
+ stopped sending heartbeat", "Broken pipe", "Connection closed by peer", "Connection closed by remote peer",
+ "Connection reset by peer", "coordination", "failed to recv, got ", "failed to send, got ", "mca_btl_tcp_",
+ "ncclRemoteError", "olled an error from ", "peer process has unexpectedly disconnected", "remote process exited or
+ there was a network error"]}, {"regex": "JAX distributed service detected fatal errors", "strength": 14, "needles":
+ ["JAX distributed service detected fatal errors"]}], "raises": []},
 {"family": "permission_denied", "what": "permission is denied: {path}", "remedy": "Write below a folder of yours:
  `checkpoint.dir`, `env.HF_HOME`, `env.TMPDIR`; a container sees what `container.mounts` says, read-only where it
  says `ro`.", "look": "Compare the owner and the mode of that path with the user of the job on that node, also
@@ -922,12 +925,11 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  signal SIGTERM", "received signal Signals.SIGTERM"]}, {"what": "a signal ended the program (Ctrl-C, a closed
  terminal, or whoever ends the job sends one)", "regex": "^\\S+: line \\d+: +\\d+
  (?:Terminated|Hangup|Interrupt)\\b|^Terminated$|EXIT STRING: (?:Terminated|Hangup|Interrupt)\\b", "strength": 10,
- "needles": ["Terminated", "Hangup", "Interrupt"]}, {"what": "a signal ended the program (Ctrl-C, a closed terminal,
- or whoever ends the job sends one)", "regex": "\\*\\*\\* (?:JOB|STEP) \\S+ (?:ON \\S+ )?KILLED AT \\S+ WITH SIGNAL
- \\d+ \\*\\*\\*", "strength": 2, "needles": [" WITH SIGNAL "]}], "raises": [{"what": "a signal ended the program
- (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "regex":
- "^KeyboardInterrupt\\b|\\bSIGTERMException\\b|DataLoader worker .* is killed by signal:
- (?:Terminated|Hangup|Interrupt)", "strength": 11}]},
+ "needles": ["Terminated", "Hangup", "Interrupt"]}, {"what": "Slurm ended the job or one of its steps with a
+ signal", "regex": "\\*\\*\\* (?:JOB|STEP) \\S+ (?:ON \\S+ )?KILLED AT \\S+ WITH SIGNAL \\d+ \\*\\*\\*", "strength":
+ 2, "needles": [" WITH SIGNAL "]}], "raises": [{"what": "a signal ended the program (Ctrl-C, a closed terminal, or
+ whoever ends the job sends one)", "regex": "^KeyboardInterrupt\\b|\\bSIGTERMException\\b|DataLoader worker .* is
+ killed by signal: (?:Terminated|Hangup|Interrupt)", "strength": 11}]},
 {"family": "private_tmp", "what": "Slurm could not set up the job's private /tmp", "remedy": "Launch again: Slurm
  22.05 can skip this set-up for a requeued job that returns to the same node. If it happens there again, launch
  without the node (`resources.exclude: [{node}]`) and show the line to the administrators.", "look": "Look at the
@@ -940,11 +942,11 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  runs (`ps -eL`).", "says": [], "raises": [{"regex": "\\[Errno 11\\] Resource temporarily unavailable|can't start
  new thread|pthread_create failed|Resource temporarily unavailable$", "strength": 22}]},
 {"family": "rendezvous_failure", "what": "the ranks did not meet", "remedy": "The head node's name and port must be
- reachable from every node: `launcher.rendezvous`, `launcher.port`, `fabric`; did every rank start (fewer log files
- than ranks)?", "look": "See whether all ranks started (are there as many logs as ranks?) and whether the name and
- the port in that line can be reached from the other nodes.", "retry": true, "says": [{"regex":
- "^(?!.*(?:https?:|HTTPS?Connection|HTTPError))(?:.*(?:RendezvousTimeoutError|timed out after \\d+ seconds? waiting
- for clients|[Tt]imed out (?:after .* )?(?:waiting (?:for|on)
+ reachable from every node: `launcher.rendezvous`, `launcher.port`, `fabric`. Every rank must have started: fewer
+ log files than ranks mean that one did not.", "look": "See whether all ranks started (are there as many logs as
+ ranks?) and whether the name and the port in that line can be reached from the other nodes.", "retry": true,
+ "says": [{"regex": "^(?!.*(?:https?:|HTTPS?Connection|HTTPError))(?:.*(?:RendezvousTimeoutError|timed out after
+ \\d+ seconds? waiting for clients|[Tt]imed out (?:after .* )?(?:waiting (?:for|on)
  .{0,60}\\b(?:clients?|ranks?|stores?|barrier|rendezvous|peers?|workers?|nodes?|master|members?|keys?|process(?:es)?
 |connections?)\\b|trying to connect|initiali[sz]ing process group)|client socket has timed out after|(?:Name or
  service not known|Temporary failure in name resolution|getaddrinfo
