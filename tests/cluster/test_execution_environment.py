@@ -159,5 +159,5 @@ def test_train_from_inside_reaches_the_lab(container: tuple[Builder, str], site:
         door.close()
     (run_dir,) = site.host_path(site.state_root).glob(f"runs/{job['name']}/*/1")
     outcome = json.loads((run_dir / "outcome.json").read_text(encoding="utf-8"))
-    assert outcome["success"] and outcome["artifact"]["values"]["loss"] == 1.5, outcome
-    assert "Proven" in shown, shown
+    assert outcome["success"] and outcome["artifact"]["valid"], outcome
+    assert "failed=0" in shown, shown
