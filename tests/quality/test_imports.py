@@ -240,11 +240,8 @@ def annotation_problem(path: str) -> str | None:
     notes = [node.annotation for node in ast.walk(syntax_tree(path)) if isinstance(node, (ast.AnnAssign, ast.arg))]
     # What a Python of 3.6 reads (tests/unit/runtime/test_no_python.py) has strings, and plain types.
     harmless = ("bool", "bytes", "float", "int", "str")
-    annotated = [
-        note
-        for note in notes
-        if note and not isinstance(note, ast.Constant) and not (isinstance(note, ast.Name) and note.id in harmless)
-    ]
+    evaluated = [note for note in notes if note and not isinstance(note, ast.Constant)]
+    annotated = any(getattr(note, "id", "") not in harmless for note in evaluated)
     if annotated and "from __future__ import annotations" not in text:
         return f"{path} lacks `from __future__ import annotations`"
     return None

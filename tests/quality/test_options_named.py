@@ -100,11 +100,15 @@ def is_taken(option: str) -> bool:
 
 
 def refusals(of: str, key: str) -> list[str]:
-    """What our own validator says about one further option of sbatch or srun."""
+    """What our own validator says about one further option of sbatch or srun, whatever the job runs; [] if it is taken."""
     section, name = of.split(".")
-    data: dict[str, Any] = {"name": "job", "command": ["x"], section: {name: {key: "none"}}}
-    try:
-        validated(merge([Layer("job", data)]))
-    except SpecError as error:
-        return list(error.problems)
-    return []
+    refused: list[str] = []
+    for program in ({"command": ["x"]}, {"script": "#!/bin/sh\n"}):
+        data: dict[str, Any] = {"name": "job", **program, section: {name: {key: "NONE"}}}
+        try:
+            validated(merge([Layer("job", data)]))
+        except SpecError as error:
+            refused += error.problems
+        else:
+            return []
+    return refused

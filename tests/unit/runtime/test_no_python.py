@@ -159,7 +159,7 @@ def test_what_the_jobs_own_python_reads_is_for_an_old_one(name: str) -> None:
     tree = ast.parse(text, feature_version=(3, 6))
     names = ("list", "dict", "tuple", "set", "type")
     evaluated = [
-        f"{node.lineno}: {ast.unparse(note)}"
+        f"{note.lineno}: {ast.unparse(note)}"
         for node in ast.walk(tree)
         for note in (getattr(node, "annotation", None), getattr(node, "returns", None))
         if note is not None and any(isinstance(part, ast.Name) and part.id in names for part in ast.walk(note))
