@@ -200,9 +200,9 @@ class ActionModule(LaunchManyAction):
         if wanted:
             steps = [line.step for line in wanted]
             answer = self._module(options, replace(request, steps=steps, launches=self._batch(wanted, ready)))
-            failure = answer_of(answer)
-            if failure.failed:
-                raise RankzeroError(str(failure.msg), steps=[line.result() for line in lines])
+            refusal = answer_of(answer)
+            if refusal.failed:
+                raise RankzeroError(str(refusal.msg), steps=[line.result() for line in lines])
             done = record_of(_Answered, answer, answers=lambda given: [Answer.of(each) for each in given])
             outcome.slurm_commands += done.slurm_commands
         for line in lines if not self._task.check_mode else ():

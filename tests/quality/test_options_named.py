@@ -100,7 +100,7 @@ def is_taken(option: str) -> bool:
 
 
 def refusals(of: str, key: str) -> list[str]:
-    """What our own validator says about one further option of sbatch or srun, whatever the job runs; [] if it is taken."""
+    """What our own validator says about one further option of sbatch or srun; [] if some job may have it."""
     section, name = of.split(".")
     refused: list[str] = []
     for program in ({"command": ["x"]}, {"script": "#!/bin/sh\n"}):
