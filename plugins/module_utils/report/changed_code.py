@@ -9,6 +9,7 @@ import os
 from collections.abc import Iterator
 from difflib import unified_diff
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import is_own
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref, first, recorded
@@ -27,11 +28,14 @@ AROUND = 1
 def changed_code(before: RunDirectory, after: RunDirectory) -> list[str]:
     """The lines of a unified diff of what the two launches have run, without their secrets; [] if it is the same.
 
-    Of code that is not kept, or of more than is compared, one line says so.
+    Of code that is not kept, or of more than is compared, one line says so. What another user's launch says of its code
+    is not believed: it could name a folder that is the reader's alone.
     """
     old, new = _code(before), _code(after)
     if (old and old.key) == (new and new.key):
         return []
+    if not (is_own(before.path) and is_own(after.path)):
+        return ["the code differs; it is read of one's own launches alone"]
     sides = [_Side(run, ref) for run, ref in ((before, old), (after, new))]
     if any(side.files is None for side in sides):
         return ["the code differs; that of one launch is not kept, or too large to be compared"]

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.report import changed_code
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.changed_code import MOST_CHARACTERS, MOST_LINES
 from ansible_collections.rankzero.slurm.plugins.module_utils.report.comparison import compare, numbers
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import selection
@@ -136,6 +137,16 @@ def test_the_changed_lines_of_code_are_shown_without_secrets(tmp_path: Path) -> 
     assert "hunter22" not in text and "+password" in text and "\x1b" not in text
     (at,) = [number for number, line in enumerate(found["lines"]) if line.startswith("code, code/1111")]
     assert found["lines"][at + 1 : at + 1 + len(changed)] == [f"  {line}" for line in changed]
+
+
+def test_the_code_of_another_users_launch_is_not_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Its record could name a folder that is the reader's alone."""
+    first, second = "1" * 16, "2" * 16
+    coded(tmp_path, first, "a", a_py="mine\n")
+    coded(tmp_path, second, "b", a_py="private\n")
+    monkeypatch.setattr(changed_code, "is_own", lambda path: second not in path)
+    _base, other = compared(tmp_path, f"code/{first}", f"code/{second}")["launches"]
+    assert len(other["code_changes"]) == 1 and "private" not in str(other), other
 
 
 def test_the_changed_lines_are_bounded_and_code_that_is_gone_is_said(tmp_path: Path) -> None:
