@@ -39,7 +39,8 @@ CLUSTERS = {
 def clusters() -> list[str]:
     """The lines of the table of clusters. Raises SystemExit where no test has such a name."""
     lines = ["| how a cluster is built | what plays it |", "| --- | --- |"]
-    for how, (file, words) in CLUSTERS.items():
+    # A copy of the repository may have no tests for clusters.
+    for how, (file, words) in CLUSTERS.items() if _sources() else ():
         names = [name for name in _test_names(f"tests/cluster/{file}") if words in name]
         if not names:
             raise SystemExit(f"scripts/tested.py: no test of {file} has {words!r} in its name: correct CLUSTERS")

@@ -16,7 +16,7 @@ rankzero_python() {
         # Bash names a file that it may not execute rather than none.
         path=$(command -v "$name") || continue
         [ -x "$path" ] || continue
-        real=$(readlink -f "$path")
+        real=$(readlink -f "$path" 2> /dev/null) || real=$path
         case ${real##*/} in
             python3.[0-8]) ;;
             python3.9 | python3.[1-9][0-9]) printf '%s\n' "$path"; return ;;
