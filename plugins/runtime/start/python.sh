@@ -11,7 +11,7 @@
 # Prints the first of the names $@ that is at least Python 3.9, or else the newest python3.N of PATH. A link tells the
 # version by its name, which is faster than a start.
 rankzero_python() {
-    local name path real
+    local name path real is_new='import sys; sys.exit(sys.version_info < (3, 9))'
     for name in "$@" python3.{30..9}; do
         # Bash names a file that it may not execute rather than none.
         path=$(command -v "$name") || continue
@@ -21,7 +21,8 @@ rankzero_python() {
             python3.[0-8]) ;;
             python3.9 | python3.[1-9][0-9]) printf '%s\n' "$path"; return ;;
             *)
-                ! "$path" -I -S -c 'import sys; sys.exit(sys.version_info < (3, 9))' 2> /dev/null < /dev/null \
+                # It names this file, so that nobody takes it for a program of the user's (rankzero init --compare).
+                ! "$path" -I -S -c "$is_new" "${BASH_SOURCE[0]}" 2> /dev/null < /dev/null \
                     || { printf '%s\n' "$path"; return; }
                 ;;
         esac

@@ -192,15 +192,15 @@ def test_a_newer_python_beside_an_old_python3_is_taken(tmp_path: Path) -> None:
     for name, target in links.items():
         (tmp_path / name).symlink_to(target)
     started = tmp_path / "started"
-    (tmp_path / "python3.6").write_text(f"#!/bin/sh\ntouch {started}\nexit 1\n", encoding="utf-8")
+    (tmp_path / "python3.6").write_text(f'#!/bin/sh\necho "$*" > {started}\nexit 1\n', encoding="utf-8")
     (tmp_path / "python3.6").chmod(0o755)
 
-    def names(*options: str) -> str:
+    def names(*options: str, path: str = f"{tmp_path}:/bin") -> str:
         line = f'. {RUNTIME}/start/python.sh; rankzero_python "$@"'
         words = ["/bin/bash", "-c", line, "sh", *options]
-        return subprocess.run(
-            words, env={"PATH": f"{tmp_path}:/bin"}, capture_output=True, text=True, check=False
-        ).stdout
+        done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=False)
+        assert not done.stderr
+        return done.stdout
 
     assert names("python3") == f"{tmp_path}/python3.12\n" and not started.exists(), "its name says its version"
     assert names("nowhere/python", "python3.11") == f"{tmp_path}/python3.11\n"
@@ -208,3 +208,6 @@ def test_a_newer_python_beside_an_old_python3_is_taken(tmp_path: Path) -> None:
     (tmp_path / "python3").unlink()
     (tmp_path / "python3.6").rename(tmp_path / "python3")
     assert names("python3") == f"{tmp_path}/python3.12\n" and started.exists()
+    # Whoever notes the calls of a user's programs knows this one by the file that it names.
+    assert f"{RUNTIME}/start/python.sh" in started.read_text(encoding="utf-8").split()
+    assert names("python3", path=str(tmp_path)) == f"{tmp_path}/python3.12\n", "a node may have no readlink in PATH"
