@@ -117,7 +117,7 @@ def test_a_launch_finds_slurm_where_only_the_login_does(site: Site) -> None:
     """The job's own steps, too, with the newer Python that lies beside the node's python3. There is no accounting, and
     its user sees no node beforehand.
     """
-    old = site.lab.node(site.lab.nodes[0], ["python3", "--version"]).stdout
+    old = site.lab.node(site.lab.nodes[0], ["/usr/bin/python3", "--version"]).stdout
     assert old.startswith("Python 3.6." if OLD else "Python 3."), old
     for host in site.lab.nodes:
         assert not site.lab.node(host, ["ls", "/etc/slurm"]).stdout, "a node has no configuration"
