@@ -81,6 +81,7 @@ def run(
     """
     until = time.monotonic() + seconds
     out, err = bytearray(), bytearray()
+    # pylint: disable-next=ansible-bad-function
     process = subprocess.Popen(
         list(words),
         stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,

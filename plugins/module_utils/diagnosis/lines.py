@@ -267,6 +267,7 @@ def opened(path: str, opener: Opener = unlinked) -> Iterator[IO[bytes]]:
             tool = shutil.which("zstd") or shutil.which("unzstd")
             if tool is None:
                 raise OSError("is compressed with zstd, and this host has no zstd to unpack it")
+            # pylint: disable-next=ansible-bad-function
             with subprocess.Popen(
                 [tool, "-dcq"], stdin=plain, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL
             ) as process:

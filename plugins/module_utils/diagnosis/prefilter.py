@@ -162,6 +162,7 @@ def _by_tool(hits_of: dict[str, Hits], command: Sequence[str], anchors: Sequence
         by_name = {b"/proc/self/fd/%d" % number: hits for number, hits in numbers.items()}
         wanted.write(b"\n".join(anchors) + b"\n")
         wanted.flush()
+        # pylint: disable-next=ansible-bad-function
         with subprocess.Popen(
             [*command, "-f", wanted.name, "--", *by_name],
             stdin=subprocess.DEVNULL,

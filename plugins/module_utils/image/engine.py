@@ -174,6 +174,7 @@ class Builder:
             [unshare, "--mount", "--propagation=private", "--", *words] if unshare and not self.way.rootless else words
         )
         with open(log, "wb") as stream:
+            # pylint: disable-next=ansible-bad-function
             done = subprocess.run(
                 list(wrapped),
                 stdin=subprocess.DEVNULL,

@@ -208,6 +208,7 @@ def _plain(path: str, work: str) -> str:
         raise RankzeroError(
             "image: a layer is compressed with zstd, and this host has no command zstd: install package zstd"
         )
+    # pylint: disable-next=ansible-bad-function
     with subprocess.Popen([tool, "-q", "-d", "-c", path], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
         try:
             _copy(cast("IO[bytes]", process.stdout), target, path)
@@ -237,6 +238,7 @@ def of_squashfs(path: str, work: str, config: JsonObject | None = None) -> Tree:
     stream, unpack = shutil.which("sqfs2tar"), shutil.which("unsquashfs")
     if stream:
         with open(target, "wb") as out:
+            # pylint: disable-next=ansible-bad-function
             done = subprocess.run([stream, path], stdout=out, stderr=subprocess.PIPE, text=True, check=False)
         if done.returncode:
             raise RankzeroError(f"image: {path} cannot be read: {' '.join(done.stderr.split())[-400:]}")

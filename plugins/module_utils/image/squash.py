@@ -75,6 +75,7 @@ def squash(tree: Tree, target: str, tool: str, compression: str, work: str) -> W
 
 def _stream(tree: Tree, words: list[str], work: str) -> Written:
     with open(os.path.join(work, "squash.log"), "w+", encoding="utf-8", errors="replace") as log:
+        # pylint: disable-next=ansible-bad-function
         with subprocess.Popen(
             words, stdin=subprocess.PIPE, stdout=log, stderr=log, env={**os.environ, "SOURCE_DATE_EPOCH": str(EPOCH)}
         ) as process:
@@ -94,6 +95,7 @@ def _finish(words: list[str], work: str) -> None:
     with open(os.path.join(work, "squash.log"), "w+", encoding="utf-8", errors="replace") as log:
         # mksquashfs refuses this variable together with options for times.
         clean = {name: value for name, value in os.environ.items() if name != "SOURCE_DATE_EPOCH"}
+        # pylint: disable-next=ansible-bad-function
         done = subprocess.run(words, stdout=log, stderr=log, stdin=subprocess.DEVNULL, env=clean, check=False)
         _judge(words[0], done.returncode, log)
 

@@ -174,6 +174,7 @@ def start_agents(lab: Lab, host: Host) -> processes.Identity:
         os.makedirs(lab.path(name))
     log = lab.path("log", agents.SUPERVISOR, "agent.log")
     with open(log, "ab") as stream:
+        # pylint: disable-next=ansible-bad-function
         subprocess.Popen(
             agents.argv(lab, agents.SUPERVISOR, interpreter()),
             stdin=subprocess.DEVNULL,

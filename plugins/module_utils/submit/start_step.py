@@ -102,6 +102,7 @@ class Starter:
         self.slurm.commands += 1
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
         with closed_to_groups(self.run.path), os.fdopen(os.open(self.log, flags, 0o644), "wb") as log:
+            # pylint: disable-next=ansible-bad-function
             process = subprocess.Popen(
                 [program, *argv],
                 stdin=subprocess.DEVNULL,

@@ -253,6 +253,7 @@ class Objects(Streams):
             if (now.size, now.stamp) != (item.size, item.stamp):
                 raise Changed(Item(item.path, now.size, item.sha256, now.stamp))
         words = [self.rclone, "cat", "--offset", str(offset), "--retries", "1", path]
+        # pylint: disable-next=ansible-bad-function
         with subprocess.Popen(
             words, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=subprocess.PIPE
         ) as process:
