@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_CACHE, UV_ENVIRONMENT
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import made_of, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
@@ -54,6 +54,7 @@ class _Options:
 class ActionModule(Producer):
     MODULE = "rankzero.slurm.uv_environment"
     OPTIONS = UV_ENVIRONMENT
+    WHERE = (*Producer.WHERE, "mode")
 
     def produce(self, options: dict[str, Any]) -> dict[str, Any]:
         given = record_of(_Options, options)
@@ -62,7 +63,7 @@ class ActionModule(Producer):
         if given.mode != "conda" and given.file is not None:
             raise RankzeroError(f"file: is only for mode conda, not for {given.mode}")
         if given.mode in KINDS:
-            return self._packages(options)
+            return supply(self, options)
         if given.mode == "conda":
             return self._conda(given, options)
         for name, value in (("platform", given.platform), ("source", given.source)):
@@ -99,14 +100,6 @@ class ActionModule(Producer):
                 if result.pop("needs", None):
                     raise RankzeroError("environment: wheels were damaged on their way; run again")
         return result
-
-    def _packages(self, options: dict[str, Any]) -> dict[str, Any]:
-        """Provide the set of packages from which each node of a job builds its environment."""
-        self.MODULE, self.OPTIONS = "rankzero.slurm.uv_cache", UV_CACHE
-        kind = options.pop("mode")
-        others = ("key", "compression", "interpreter", "file")
-        given = {name: value for name, value in options.items() if name not in others}
-        return supply(self, {**given, "kind": kind, "verify": True})
 
     def _conda(self, given: _Options, options: dict[str, Any]) -> dict[str, Any]:
         """Provide a conda environment. An archive that the host does not see at the controller's path is sent."""

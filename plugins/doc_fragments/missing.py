@@ -17,7 +17,7 @@ options:
       - What to do if something that a job needs is not on the cluster yet.
       - V(build) sends the code, which takes seconds, and goes on. If an environment, packages or an image are missing,
         it fails and names them, because they take minutes and often a network. The role P(rankzero.slurm.launch#role)
-        builds them, and so do M(rankzero.slurm.uv_environment), M(rankzero.slurm.uv_cache) and M(rankzero.slurm.image).
+        builds them, and so do M(rankzero.slurm.uv_environment) and M(rankzero.slurm.image).
       - V(fail) fails for code as well.
       - V(report) does not fail and submits nothing that lacks something. RV(missing) lists what to build.
       - In check mode nothing is built and nothing fails. RV(missing) lists what would be built first.

@@ -69,7 +69,12 @@ options:
       - V(sealed) is one read-only file in that folder, C(environment.sqsh), which a job mounts on each of its nodes. A
         node then opens one file on shared storage instead of thousands per rank.
       - V(cache) and V(wheelhouse) are sets of packages, C(packages/KEY), from which each node of a job builds the
-        environment on its own disk. The module then works and returns as M(rankzero.slurm.uv_cache) with that kind.
+        environment on its own disk, without a network. V(wheelhouse) is a folder of wheels, which uv and pip can use.
+        V(cache) is uv's own cache, packed into one file, from which C(uv sync --offline --frozen) installs; an index
+        must serve the packages, and wheels in a directory of this host are added to it. Both include uv itself.
+        All packages without a wheel for the platform, and all files that cannot be downloaded, are reported at once.
+        The finished set is test-installed offline. Each time, every file is read and compared with C(packages.json)
+        in the set, and a set with damaged files is made again.
       - V(conda) is a conda environment, C(environments/KEY), made from O(file) with micromamba, mamba or conda
         (from C(PATH), C(MAMBA_EXE) or C(CONDA_EXE)). Every file is compared with its package's record. An archive needs
         no such program.
@@ -93,7 +98,8 @@ options:
     default: auto
   platform:
     description:
-      - With O(mode=cache) or O(mode=wheelhouse), machine and C library of the nodes, as for M(rankzero.slurm.uv_cache).
+      - With O(mode=cache) or O(mode=wheelhouse), machine and C library of the nodes, such as V(x86_64-manylinux_2_28)
+        for glibc 2.28 and newer. O(python) is required with it. Default is those of the host of the task.
     type: str
   file:
     description:
@@ -109,7 +115,9 @@ options:
     type: str
   source:
     description:
-      - With O(mode=cache) or O(mode=wheelhouse), a set that was copied to the host, as for M(rankzero.slurm.uv_cache).
+      - With O(mode=cache) or O(mode=wheelhouse), path on the host to packages that were copied there, in place of a
+        network. This is the folder of a set, a tar file of one, or a folder of wheels for a project with a C(uv.lock).
+        Every file is compared with C(packages.json), or with the lock. If one differs, the module fails and names it.
     type: str
   store_root:
     description:
@@ -158,7 +166,7 @@ notes:
     and installed as copies. Their files are in the key.
   - Jobs that use an environment lose it when it is removed.
 seealso:
-  - module: rankzero.slurm.uv_cache
+  - module: rankzero.slurm.store_prune
   - module: rankzero.slurm.code_snapshot
   - module: rankzero.slurm.job
 """
@@ -183,6 +191,27 @@ EXAMPLES = r"""
     python: "3.11"
     torch: cu128
     download: controller
+
+- name: On a laptop, make a set of packages for the cluster's nodes
+  rankzero.slurm.uv_environment:
+    project: "{{ playbook_dir }}"
+    mode: wheelhouse
+    python: "3.11"
+    platform: x86_64-manylinux_2_28
+    torch: cpu
+    store_root: "{{ playbook_dir }}/bundle"
+  delegate_to: localhost
+  register: bundle
+
+- name: On an air-gapped cluster, import the set
+  rankzero.slurm.uv_environment:
+    project: "{{ playbook_dir }}"
+    mode: wheelhouse
+    python: "3.11"
+    platform: x86_64-manylinux_2_28
+    torch: cpu
+    source: /media/usb/{{ bundle.ref.key }}
+    store_root: /scratch/ml/rankzero
 """
 
 RETURN = r"""
@@ -201,7 +230,7 @@ ref:
       description: Its path on the cluster; its interpreter is C(bin/python) below.
       type: str
     digest:
-      description: Digest of the installed packages; null if it does not exist.
+      description: Digest of the packages, or of a set's wheels; null if it does not exist.
       type: str
     present:
       description: Whether it exists.
@@ -235,6 +264,34 @@ environment:
     seconds:
       description: Duration of the build in seconds.
       type: float
+damaged:
+  description: Damaged files of an existing set, each with the problem.
+  returned: with O(mode=cache) and O(mode=wheelhouse)
+  type: list
+  elements: str
+  sample: ["wheels/numpy-2.3.4-cp311-cp311-manylinux_2_28_x86_64.whl (changed)"]
+missing:
+  description: Packages without a suitable wheel, or files that cannot be downloaded.
+  returned: when a set cannot be made because of them
+  type: list
+  elements: str
+packages:
+  description: The record of the set, C(packages.json) in its folder.
+  returned: when the set exists
+  type: dict
+  contains:
+    packages:
+      description: Version of each package by name.
+      type: dict
+    platform:
+      description: Machine and glibc of the target hosts.
+      type: dict
+    python:
+      description: Version of Python of the target hosts, and the interpreter that was queried on the host.
+      type: dict
+    files:
+      description: Every file with its size and sha256.
+      type: dict
 """
 
 from typing import Any
@@ -245,11 +302,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import REQUEST, UV_ENVIRONMENT
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.conda import ensure_conda
 from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.ensure import ensure_environment
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.ensure import ensure_packages
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.packages.package_set import KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.work.background import run_or_follow
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    ensure = ensure_conda if module.params["mode"] == "conda" else ensure_environment
+    mode = module.params["mode"]
+    ensure = ensure_packages if mode in KINDS else ensure_environment
+    # With a key an environment is removed, whatever it was made of.
+    if mode == "conda" and not module.params["key"]:
+        ensure = ensure_conda
     return run_or_follow("builds the environment", ensure, module.params, check_mode=module.check_mode)
 
 

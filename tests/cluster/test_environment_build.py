@@ -27,7 +27,6 @@ from tests.unit.pyenv.conftest import make_wheel
 
 CODE = "rankzero.slurm.code_snapshot"
 ENVIRONMENT = "rankzero.slurm.uv_environment"
-PACKAGES = "rankzero.slurm.uv_cache"
 #: A host without a way out and without settings of pip: what an air-gapped login node is.
 CUT_OFF = {
     **dict.fromkeys(("http_proxy", "https_proxy", "HTTP_PROXY", "HTTPS_PROXY"), "http://127.0.0.1:9"),
@@ -170,7 +169,8 @@ def test_air_gapped_nodes_run_a_requirements_file(desk: Desk, by: str) -> None:
     assert built["environment"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     assert desk.value_on(desk.lab.nodes[0], built["ref"]["path"]) == "2"
     assert not desk.result(ENVIRONMENT, **options)["changed"]
-    assert desk.result(PACKAGES, **options)["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
+    packages = desk.result(ENVIRONMENT, mode="wheelhouse", **options)["packages"]
+    assert packages["packages"] == {"alpha": "1.0", "beta": "2.0"}
 
 
 def test_a_sealed_environment_is_one_file_that_a_second_task_leaves_alone(desk: Desk) -> None:
@@ -231,37 +231,37 @@ def test_wheels_travel_to_a_head_that_does_not_see_them(desk: Desk) -> None:
 
 
 def test_a_set_of_packages_travels_to_a_head_without_a_way_out(desk: Desk) -> None:
-    """Made on the controller for the head's Python, and sent; the two modules that can ask for it mean the same one."""
+    """Made on the controller for the head's Python, and sent."""
     cut_off = {**CUT_OFF, "UV_HTTP_RETRIES": "0"}
     options = {"project": str(desk.project), "on_host": cut_off, "here": desk.sources}
     planned = desk.result(ENVIRONMENT, "--check", mode="wheelhouse", **options)
-    played = desk.play(PACKAGES, kind="wheelhouse", shell=blind(desk, desk.folder / "cache"), **options)
+    played = desk.play(ENVIRONMENT, mode="wheelhouse", shell=blind(desk, desk.folder / "cache"), **options)
     assert played.rc == 0, played.output
     assert "; fetched here" in played.output and "sending " in played.output
-    made = played.results(PACKAGES)[-1]
+    made = played.results(ENVIRONMENT)[-1]
     assert made["changed"] and made["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     assert planned["ref"] == {**made["ref"], "present": False, "digest": None}
     again = desk.result(ENVIRONMENT, mode="wheelhouse", **options)
     assert (again["changed"], again["ref"]) == (False, made["ref"])
-    gone = desk.result(PACKAGES, state="absent", key=made["ref"]["key"])
+    gone = desk.result(ENVIRONMENT, mode="wheelhouse", state="absent", key=made["ref"]["key"])
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
     desk.pyproject("beta")  # what nobody has fetched yet
     assert "a package source cannot be reached" in desk.refused(
-        PACKAGES, project=str(desk.project), on_host=cut_off, here=cut_off
+        ENVIRONMENT, mode="wheelhouse", project=str(desk.project), on_host=cut_off, here=cut_off
     )
 
 
 @pytest.mark.parametrize(
-    ("module", "options", "said"),
+    ("options", "said"),
     [
-        (PACKAGES, {"verify": False, "x_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "x_request"),
-        (PACKAGES, {"source": "/nonexistent"}, "source: /nonexistent on this host is neither a set of packages"),
-        (ENVIRONMENT, {"platform": "x86_64-manylinux_2_28"}, "platform: requires mode cache or wheelhouse"),
-        (ENVIRONMENT, {"mode": "conda", "file": "a.yml", "torch": "cpu"}, "torch: nothing for mode conda"),
+        ({"mode": "wheelhouse", "x_request": {"offer": {"folder": "/x", "sha256": "y"}}}, "x_request"),
+        ({"mode": "cache", "source": "/nonexistent"}, "source: /nonexistent on this host is neither a set of packages"),
+        ({"platform": "x86_64-manylinux_2_28"}, "platform: requires mode cache or wheelhouse"),
+        ({"mode": "conda", "file": "a.yml", "torch": "cpu"}, "torch: nothing for mode conda"),
     ],
 )
-def test_bad_options_of_the_modes(desk: Desk, module: str, options: dict[str, Any], said: str) -> None:
-    assert said in desk.refused(module, **{"project": str(desk.project), "on_host": desk.sources, **options})
+def test_bad_options_of_the_modes(desk: Desk, options: dict[str, Any], said: str) -> None:
+    assert said in desk.refused(ENVIRONMENT, **{"project": str(desk.project), "on_host": desk.sources, **options})
 
 
 def test_what_nobody_reaches_is_said(desk: Desk) -> None:

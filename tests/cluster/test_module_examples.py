@@ -63,7 +63,6 @@ ELSEWHERE = {
         _ADMINISTRATOR + "tests/unit/prune/test_owners.py"
     ),
     **{("lab_cluster", task["name"]): _BOOTS for task in yaml.safe_load(EXAMPLES["lab_cluster"])},
-    **{("uv_cache", task["name"]): _INDEX for task in yaml.safe_load(EXAMPLES["uv_cache"])},
     **{("uv_environment", task["name"]): _INDEX for task in yaml.safe_load(EXAMPLES["uv_environment"])},
 }
 PROGRAM = """\

@@ -29,7 +29,7 @@ from tests.unit.pyenv.conftest import Index, make_wheel
 from tests.unpacked import Unavailable
 
 NODES = ["node02", "node03"]
-CACHE = "rankzero.slurm.uv_cache"
+MODULE = "rankzero.slurm.uv_environment"
 PROGRAM = """\
 import json, os, sys, urllib.request
 import alpha
@@ -109,15 +109,16 @@ def job(site: Site, index: Index, mode: str, **environment: Any) -> dict[str, An
 
 
 def task(site: Site, host: str, **options: Any) -> Any:
-    """One task of uv_cache, on the head or on the controller itself."""
-    given = {"project": str(site.folder / "code"), "store_root": site.cluster["store_root"], **options}
-    play = [{"hosts": host, "gather_facts": False, "tasks": [{CACHE: given}]}]
+    """One task of uv_environment, on the head or on the controller itself."""
+    given = {"project": str(site.folder / "code"), "store_root": site.cluster["store_root"]}
+    given |= {"mode": "wheelhouse", **options}
+    play = [{"hosts": host, "gather_facts": False, "tasks": [{MODULE: given}]}]
     if host == "localhost":
         play[0]["connection"] = "local"
     path = site.folder / "task.yml"
     path.write_text(json.dumps(play), encoding="utf-8")  # JSON is YAML
     played = site.start(None, playbook=str(path)).finish()
-    return played.results(CACHE)[-1]
+    return played.results(MODULE)[-1]
 
 
 def said(run: Path) -> list[dict[str, Any]]:

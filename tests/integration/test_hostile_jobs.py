@@ -130,7 +130,7 @@ def test_what_is_brought_without_a_job_comes_from_allowed_folders_too(tmp_path: 
         ("hub_cache", {"repo": "a/b", "src": "tokenizer"}, outside),
         ("hub_cache", {"repo": "a/b", "src": "model"}, "model has no file that matches"),
         ("image", {"name": "x", "containerfile": "../secret"}, outside),
-        ("uv_cache", {"project": "../secret"}, outside),
+        ("uv_environment", {"project": "../secret", "mode": "wheelhouse"}, outside),
         ("uv_environment", {"project": "../secret"}, outside),
         ("job_diagnosis", {"path": ".", "families": ["../secret/key"]}, outside),
     ]

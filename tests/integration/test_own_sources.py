@@ -17,15 +17,12 @@ from tests.repository import BIN
 from tests.unit.pyenv.own_packages import beside, by_requirements, told
 
 ENVIRONMENT = "rankzero.slurm.uv_environment"
-PACKAGES = "rankzero.slurm.uv_cache"
 #: A host and a controller without a way out: nothing here needs one.
 CUT_OFF = {"UV_OFFLINE": "1", "PIP_CONFIG_FILE": os.devnull, "PIP_NO_INDEX": "1"}
 
 
-def play(
-    folder: Path, project: Path, *, fails: bool = False, module: str = ENVIRONMENT, **options: Any
-) -> dict[str, Any]:
-    task = {module: {"project": str(project), "store_root": str(folder / "store"), **options}}
+def play(folder: Path, project: Path, *, fails: bool = False, **options: Any) -> dict[str, Any]:
+    task = {ENVIRONMENT: {"project": str(project), "store_root": str(folder / "store"), **options}}
     text = [{"hosts": "localhost", "gather_facts": False, "tasks": [task]}]
     (folder / "play.yml").write_text(json.dumps(text), encoding="utf-8")
     record = folder / "record"
@@ -40,7 +37,7 @@ def play(
         check=False,
     )
     assert (done.returncode != 0) == fails, done.stdout + done.stderr
-    *_before, result = recording.results(record, module)
+    *_before, result = recording.results(record, ENVIRONMENT)
     return result
 
 
@@ -71,7 +68,7 @@ def test_a_wheelhouse_has_its_wheels(tmp_path: Path) -> None:
     made = play(tmp_path, project, mode="wheelhouse")
     assert made["packages"]["packages"] == {"delta": "1.0", "epsilon": "1.0"}
     (tmp_path / "other").mkdir()
-    options = {"module": PACKAGES, "download": "controller"}
+    options = {"mode": "wheelhouse", "download": "controller"}
     refused = play(tmp_path / "other", project, fails=True, **options)
     assert "delta" in refused["msg"] and "launch_cluster.build_on_controller: true" in refused["msg"]
     brought = play(tmp_path / "other", project, build_on_controller=True, **options)

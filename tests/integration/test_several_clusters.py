@@ -23,7 +23,6 @@ OF_EACH = {
     "dataset": "adds to a store what has a key, and starts nothing",
     "hub_cache": "adds to a store what has a key, and starts nothing",
     "image": "adds to a store what has a key, and starts nothing",
-    "uv_cache": "adds to a store what has a key, and starts nothing",
     "uv_environment": "adds to a store what has a key, and starts nothing",
     "tracker_sync": "uploads what is there",
     "job_notify": "sends what is due, as the playbook notify does for all clusters",

@@ -122,27 +122,6 @@ IMAGE: Options = {
     **STORES,
     **ROOTS,
 }
-UV_CACHE: Options = {
-    # options of uv_cache: written by make reference
-    "project": {"type": "str", "default": "."},
-    "extras": {"type": "list", "elements": "str", "default": []},
-    "python": {"type": "str"},
-    "platform": {"type": "str"},
-    "torch": {"type": "str", "default": "auto"},
-    "kind": {"type": "str", "choices": ["cache", "wheelhouse"], "default": "wheelhouse"},
-    "requirements": {"type": "str"},
-    "source": {"type": "str"},
-    "verify": {"type": "bool", "default": True},
-    "store_root": {"type": "str", "default": "~/.rankzero/store"},
-    "download": {"type": "str", "choices": ["auto", "head", "controller"], "default": "auto"},
-    "build_on_controller": {"type": "bool", "default": False},
-    "uv": {"type": "str"},
-    "key": {"type": "str", "no_log": False},
-    "state": {"type": "str", "choices": ["present", "absent"], "default": "present"},
-    # end of options
-    **STORES,
-    **ROOTS,
-}
 UV_ENVIRONMENT: Options = {
     # options of uv_environment: written by make reference
     "project": {"type": "str", "default": "."},

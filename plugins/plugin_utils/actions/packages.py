@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.wheelhouse 
 
 
 def supply(producer: Producer, options: Parameters) -> ModuleResult:
-    """Provide the set that the options of `uv_cache` describe on the host of the task. Returns the task's result.
+    """Provide the set that the options of `uv_environment` describe on the host of the task. Returns the task's result.
 
     The host builds the set if it can reach package sources, or uses what was copied there earlier. Otherwise the set is
     built here for that host's Python and platform, kept in the user's cache, and sent. Raises RankzeroError.
@@ -36,7 +36,8 @@ def supply(producer: Producer, options: Parameters) -> ModuleResult:
     given = dict(options)
     project, builds = str(given.pop("project")), bool(given.pop("build_on_controller"))
     wanted = project_recipe(project, {**given, "mode": "venv"}, producer.roots)
-    given.pop("requirements")
+    for name in ("requirements", "file"):
+        given.pop(name)
     with trees_of(producer, project, wanted) as trees:
         return _supplied(producer, given, trees, builds=builds)
 
@@ -54,14 +55,14 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
     needs = Needs.of(answer)
     if tool is None:
         raise RankzeroError(
-            "uv_cache: the host could not get the packages, and the controller has no uv to fetch them with. Install "
+            "packages: the host could not get the packages, and the controller has no uv to fetch them with. Install "
             "uv beside Ansible, or carry a set to the host (source), or check on the host what was tried:\n"
             + last_lines(needs.reason)
         )
     wanted = replace(wanted_of(given, request), recipe=trees.here)
     producer.show_line(f"{wanted.kind} {wanted.key[:12]}: not on the host ({attempt(needs.reason)}); fetched here")
     if needs.aim is None:
-        raise RankzeroError(f"uv_cache: the host did not name the Python and platform of the set ({needs.reason})")
+        raise RankzeroError(f"packages: the host did not name the Python and platform of the set ({needs.reason})")
     with after_the_host(needs.reason):
         offer = make_elsewhere(user_cache(), wanted, needs.aim, tool.path, builds=builds)
     result = producer.make(given, replace(request, offer=offer).arguments())
@@ -74,5 +75,5 @@ def _supplied(producer: Producer, given: Parameters, trees: Trees, *, builds: bo
             sent = os.path.join(producer.send([archive]), os.path.basename(archive))
         result = producer.make(given, replace(request, sent=sent).arguments())
         if result.pop("needs", None):
-            raise RankzeroError("uv_cache: the set was damaged during the transfer; run again")
+            raise RankzeroError("packages: the set was damaged during the transfer; run again")
     return result

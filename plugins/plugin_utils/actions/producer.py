@@ -60,7 +60,7 @@ class Producer(Action):
     #: What the lines of progress are about: the step, and what it makes. Empty: only the step.
     subject = ""
     # Options that the module needs even if nothing on the controller is read.
-    WHERE = ("store_root", "stores", "store_group_writable", "state")
+    WHERE: tuple[str, ...] = ("store_root", "stores", "store_group_writable", "state")
 
     def run(self, tmp: str | None = None, task_vars: TaskVariables | None = None) -> ModuleResult:
         """Ansible's entry: check the options, then `produce`. A RankzeroError becomes a failed result."""

@@ -102,6 +102,7 @@ def _environment(_snapshot: Snapshot, job: Job) -> JsonObject:
         "project": job.project,
         "extras": list(environment.extras),
         "python": environment.python,
+        "platform": environment.platform,
         "torch": environment.torch,
         "mode": environment.mode,
         "compression": environment.compression,
@@ -109,20 +110,6 @@ def _environment(_snapshot: Snapshot, job: Job) -> JsonObject:
         "file": environment.file,
         "requirements": environment.requirements,
         "build_on_controller": job.settings.build_on_controller,
-    }
-
-
-def _packages(_snapshot: Snapshot, job: Job) -> JsonObject:
-    environment = job.spec.environment
-    return {
-        "project": job.project,
-        "extras": list(environment.extras),
-        "python": environment.python,
-        "platform": environment.platform,
-        "requirements": environment.requirements,
-        "build_on_controller": job.settings.build_on_controller,
-        "torch": environment.torch,
-        "kind_of_set": environment.mode,
     }
 
 
@@ -140,6 +127,6 @@ def _image(_snapshot: Snapshot, job: Job) -> JsonObject:
 _OPTIONS: dict[str, Callable[[Snapshot, Job], JsonObject]] = {
     CODE.name: _code,
     ENVIRONMENT.name: _environment,
-    PACKAGES.name: _packages,
+    PACKAGES.name: _environment,
     IMAGE.name: _image,
 }

@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters, record_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import amount
-from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS, PACKAGES
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE, ENVIRONMENT, KINDS
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import (
     FAILED,
@@ -157,10 +157,10 @@ class _Made:
     ref: Mapping[str, Any] | None = None
     moved: int | None = None
     sent: int | None = None
-    packages: Sequence[object] | Mapping[str, object] | None = None
     bytes: int | None = None
     files: Sequence[object] | None = None
     environment: Mapping[str, Any] | None = None
+    packages: Mapping[str, Any] | None = None
 
     @property
     def key(self) -> str:
@@ -181,17 +181,13 @@ def _sent(made: _Made) -> str:
     return f"{made.key}  {amount(made.sent)} sent" if made.sent else made.key
 
 
-def _packages(made: _Made) -> str:
-    return _listed(len(made.packages or ()), "package") or made.key
-
-
 def _logs(made: _Made) -> str:
     taken = made.bytes or 0
     return f"{amount(taken)} in {_listed(len(made.files or ()), 'file')}" if taken > 1_000_000 else ""
 
 
 def _environment(made: _Made) -> str:
-    packages = (made.environment or {}).get("packages")
+    packages = (made.environment or made.packages or {}).get("packages")
     if not isinstance(packages, Mapping) or not packages:
         return made.key
     telling = [f"{name} {packages[name]}" for name in TELLING if name in packages][:2]
@@ -206,7 +202,6 @@ def _listed(count: int, thing: str) -> str:
 _OUTCOMES: Mapping[str, Callable[[_Made], str]] = {
     CODE.label: _sent,
     ENVIRONMENT.label: _environment,
-    PACKAGES.label: _packages,
     "logs": _logs,
     "diagnosis": lambda _made: "",
 }

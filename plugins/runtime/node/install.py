@@ -185,7 +185,7 @@ def taken(packages: str, manifest: dict[str, Any], name: str, target: str) -> st
     try:
         shutil.copyfile(path, target)
     except FileNotFoundError:
-        raise Failed(f"{path} is missing: build the packages again (uv_cache)") from None
+        raise Failed(f"{path} is missing: build the packages again (uv_environment)") from None
     return checked(packages, manifest, name, target)
 
 
@@ -195,11 +195,11 @@ def checked(packages: str, manifest: dict[str, Any], name: str, copy: str = "") 
     try:
         actual = pack.file_sha256(copy or path)
     except FileNotFoundError:
-        raise Failed(f"{path} is missing: build the packages again (uv_cache)") from None
+        raise Failed(f"{path} is missing: build the packages again (uv_environment)") from None
     if actual != wanted["sha256"]:
         raise Failed(
             f"{path} is not what it was: {wanted['sha256'][:16]} was made, and {actual[:16]} lies there (sha256). "
-            "Build the packages again (uv_cache)."
+            "Build the packages again (uv_environment)."
         )
     return copy or path
 

@@ -16,8 +16,8 @@ PYPROJECT = '[project]\nname = "p"\nversion = "1"\nrequires-python = ">=3.9"\nde
 
 def options(store: str, **changes: Any) -> dict[str, Any]:
     return {
-        "store_root": store, "extras": [], "python": None, "platform": None, "torch": "auto", "kind": "wheelhouse",
-        "source": None, "verify": True, "download": "auto", "uv": None, "state": "present", **changes,
+        "store_root": store, "extras": [], "python": None, "platform": None, "torch": "auto", "mode": "wheelhouse",
+        "source": None, "download": "auto", "uv": None, "state": "present", **changes,
     }  # fmt: skip
 
 

@@ -43,7 +43,7 @@ def made(install: ModuleType, packages: str, tmp_path: Path) -> str:
 @pytest.mark.parametrize("way", ["wheelhouse", "cache", "cache of a lock"])
 def test_each_way(way: str, install: ModuleType, supplied: str, index: Index, tmp_path: Path) -> None:
     lock = locked(tmp_path) if "lock" in way else None
-    path = ensure(supplied, kind=way.split()[0], lock=lock)["ref"]["path"]
+    path = ensure(supplied, mode=way.split()[0], lock=lock)["ref"]["path"]
     index.close()
     os.environ["UV_OFFLINE"] = "0"  # a user's own settings count for nothing here
     assert made(install, path, tmp_path) == "2"
@@ -58,7 +58,7 @@ def test_a_wheel_beside_a_cache_of_a_lock(
     wheel.rename(tmp_path / "beside" / wheel.name)
     (index.folder / "beta" / "index.html").write_text("")
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "beside"))
-    result = ensure(supplied, kind="cache", lock=locked(tmp_path))
+    result = ensure(supplied, mode="cache", lock=locked(tmp_path))
     assert result["packages"]["wheels"] == ["beta"]
     index.close()
     assert made(install, result["ref"]["path"], tmp_path) == "2"
@@ -76,7 +76,7 @@ def test_a_wheel_beside_a_cache_of_a_lock(
 def test_what_was_changed_is_refused(
     kind: str, name: str, said: str, install: ModuleType, supplied: str, index: Index, tmp_path: Path
 ) -> None:
-    path = ensure(supplied, kind=kind)["ref"]["path"]
+    path = ensure(supplied, mode=kind)["ref"]["path"]
     index.close()
     file = writable(Path(path, name))
     content = bytearray(file.read_bytes())

@@ -88,7 +88,7 @@ def test_life_of_a_wheelhouse(store: str, index: Index, tmp_path: Path) -> None:
 
 def test_a_cache_serves_the_lock_offline(store: str, index: Index, tmp_path: Path) -> None:
     lock = locked(tmp_path)
-    made = ensure(store, lock=lock, kind="cache")
+    made = ensure(store, lock=lock, mode="cache")
     path = made["ref"]["path"]
     assert sorted(made["packages"]["files"]) == [
         "cache.tar", "pylock.toml", "pyproject.toml", "requirements.txt", "uv", "uv.lock",
@@ -106,8 +106,8 @@ def test_a_cache_serves_the_lock_offline(store: str, index: Index, tmp_path: Pat
     sync = ["sync", "--frozen", "--offline", "--cache-dir", f"{tmp_path}/cache", "--python", "/usr/bin/python3"]
     assert install(path, tmp_path, *sync, cwd=str(project)) == "2"
     # Another lock, another set; the same one from elsewhere, the same.
-    assert ensure(store, kind="cache", check_mode=True)["ref"]["key"] != made["ref"]["key"]
-    assert ensure(store, lock=lock, kind="cache")["changed"] is False
+    assert ensure(store, mode="cache", check_mode=True)["ref"]["key"] != made["ref"]["key"]
+    assert ensure(store, lock=lock, mode="cache")["changed"] is False
 
 
 def test_a_cache_without_a_lock_and_a_wheel_beside_it(
@@ -115,12 +115,12 @@ def test_a_cache_without_a_lock_and_a_wheel_beside_it(
 ) -> None:
     wheel_maker(tmp_path / "more", "gamma", "1.0", {"gamma.py": ""})
     monkeypatch.setenv("UV_FIND_LINKS", str(tmp_path / "more"))
-    made = ensure(store, text=PYPROJECT.replace('"alpha"', '"alpha", "gamma"'), kind="cache")
+    made = ensure(store, text=PYPROJECT.replace('"alpha"', '"alpha", "gamma"'), mode="cache")
     assert made["packages"]["wheels"] == ["gamma"]
     assert set(made["packages"]["packages"]) == {"alpha", "beta", "gamma"}
     assert {"cache.tar", "wheels/gamma-1.0-py3-none-any.whl"} < set(made["packages"]["files"])
     with pytest.raises(RankzeroError, match=r"every package .* directory .*Use wheelhouse"):
-        ensure(store, text=PYPROJECT.replace('"alpha"', '"gamma"'), kind="cache")
+        ensure(store, text=PYPROJECT.replace('"alpha"', '"gamma"'), mode="cache")
 
 
 def test_for_another_platform(store: str, tmp_path: Path, index: Index, wheel_maker: Callable[..., Path]) -> None:
@@ -171,13 +171,13 @@ def test_a_tampered_wheel_is_refused(
         ensure(store, lock=lock)
     assert caught.value.partial["missing"] == ["beta-2.0-py3-none-any.whl"]
     with pytest.raises(RankzeroError, match="fetching the packages failed"):
-        ensure(store, lock=lock, kind="cache")
+        ensure(store, lock=lock, mode="cache")
     assert leftovers(store) == []
 
 
 @pytest.mark.parametrize("kind", ["wheelhouse", "cache"])
 def test_damage_is_named_and_mended(store: str, kind: str) -> None:
-    made = ensure(store, kind=kind)
+    made = ensure(store, mode=kind)
     path = Path(made["ref"]["path"])
     if kind == "cache":
         file = writable(path / "cache.tar")
@@ -188,7 +188,7 @@ def test_damage_is_named_and_mended(store: str, kind: str) -> None:
         writable(path / "wheels" / "beta-2.0-py3-none-any.whl").write_bytes(b"short")
     writable(path / "uv").unlink()
     (path / "mine.txt").write_text("left here")
-    planned = ensure(store, kind=kind, check_mode=True)
+    planned = ensure(store, mode=kind, check_mode=True)
     assert planned["changed"] and len(planned["damaged"]) == 3
     if kind == "cache":
         assert (
@@ -197,10 +197,9 @@ def test_damage_is_named_and_mended(store: str, kind: str) -> None:
     else:
         assert planned["damaged"][1] == "wheels/beta-2.0-py3-none-any.whl (changed)"
     assert {"uv (missing)", "mine.txt (is not part of it)"} < set(planned["damaged"])
-    assert ensure(store, kind=kind, verify=False)["changed"] is False
-    mended = ensure(store, kind=kind)
+    mended = ensure(store, mode=kind)
     assert mended["changed"] and mended["damaged"] == planned["damaged"] and "damaged: uv" in mended["diff"]["before"]
-    assert ensure(store, kind=kind)["changed"] is False
+    assert ensure(store, mode=kind)["changed"] is False
 
 
 def test_carried_in(store: str, index: Index, tmp_path: Path) -> None:
@@ -241,8 +240,8 @@ def test_wheels_carried_for_a_lock(store: str, index: Index, tmp_path: Path, whe
     index.close()
     with pytest.raises(RankzeroError, match=r"the project has no uv\.lock"):
         ensure(store, source=wheelhouse)
-    with pytest.raises(RankzeroError, match=r"contains wheels; .* Use wheelhouse"):
-        ensure(store, source=wheelhouse, lock=lock, kind="cache")
+    with pytest.raises(RankzeroError, match=r"contains wheels; .* Use mode wheelhouse"):
+        ensure(store, source=wheelhouse, lock=lock, mode="cache")
     assert ensure(store, source=wheelhouse, lock=lock)["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
     ensure(store, lock=lock, state="absent")
     with Path(wheelhouse, "beta-2.0-py3-none-any.whl").open("ab") as stream:
@@ -301,7 +300,7 @@ def test_a_lock_whose_files_this_host_does_not_reach(
 
 
 def _in_background(store: str, kind: str) -> None:
-    ensure(store, kind=kind)
+    ensure(store, mode=kind)
 
 
 @pytest.mark.parametrize("kind", ["wheelhouse", "cache"])
@@ -312,7 +311,7 @@ def test_two_builders_at_once(store: str, kind: str) -> None:
     for process in both:
         process.join()
     assert [process.exitcode for process in both] == [0, 0]
-    assert ensure(store, kind=kind)["changed"] is False
+    assert ensure(store, mode=kind)["changed"] is False
     assert leftovers(store) == []
 
 
@@ -340,9 +339,9 @@ def test_a_killed_builder_leaves_nothing_that_counts(store: str, sign: str) -> N
     os.kill(killed.pid, signal.SIGKILL)
     killed.join()
     assert killed.exitcode == -signal.SIGKILL
-    made = ensure(store, kind="cache")
+    made = ensure(store, mode="cache")
     assert made["ref"]["present"] and made["damaged"] == []
-    assert ensure(store, kind="cache")["changed"] is False
+    assert ensure(store, mode="cache")["changed"] is False
     # A uv that the killed one had started may still have been writing when the next one swept.
     sites = list(Path(store).parent.glob("rankzero-build-*"))
     while (leftovers(store) or any(map(os.listdir, sites))) and time.monotonic() < deadline:

@@ -44,7 +44,7 @@ def test_packages_and_their_constraints(store: str, wheelhouse: str, tmp_path: P
 def test_the_nodes_packages(kind: str, supplied: str, index: Index, wheelhouse: str, tmp_path: Path) -> None:
     index.add(make_wheel(Path(wheelhouse), "beta", "3.0", {"beta.py": "VALUE = 2\n"}))
     bound = text(tmp_path, requirements="alpha\n-c bounds.txt\n", bounds="beta<3\n")
-    result = supplies.ensure(supplied, kind=kind, text=bound)
+    result = supplies.ensure(supplied, mode=kind, text=bound)
     assert result["packages"]["packages"] == {"alpha": "1.0", "beta": "2.0"}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every producer (code_snapshot, uv_environment, uv_cache, image, dataset) takes what a trusted store has.
+"""Every producer (code_snapshot, uv_environment, image, dataset) takes what a trusted store has.
 
 Each test gives the options `stores` and `store_group_writable` as the modules have them.
 """
@@ -20,7 +20,6 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import (
     DATASET,
     IMAGE,
-    UV_CACHE,
     UV_ENVIRONMENT,
     Options,
 )
@@ -98,7 +97,7 @@ def conda(site: Site) -> tuple[Path, Result]:
 
 
 def packages(site: Site) -> tuple[Path, Result]:
-    options, request = site.options(UV_CACHE), {"pyproject": PYPROJECT}
+    options, request = site.options(UV_ENVIRONMENT, mode="wheelhouse"), {"pyproject": PYPROJECT}
     wanted = wanted_of(options, PackagesRequest(PYPROJECT))
     files = {"requirements.txt": {"bytes": 0, "sha256": hashlib.sha256(b"").hexdigest()}}
     manifest = {"files": files, "key": wanted.key, "digest": "d", "inputs": wanted.inputs, "packages": {}}

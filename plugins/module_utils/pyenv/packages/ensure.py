@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Make sets of packages in the store present or absent. The part of `uv_cache` that runs on the host of the store.
+"""Make sets of packages in the store present or absent: what `uv_environment` runs on the host of the store for them.
 
 A set appears completely or not at all: it is built in a fresh folder and gets its name last. Only one builder at a time
 works on a set; the others wait and then find it. The next builder deletes what a killed one left.
@@ -113,7 +113,7 @@ def ensure_packages(
         uses.mark(path)
     meter = meter or Meter()
     meter.begin("verifying")
-    manifest, damaged = _look(path, verify=bool(options.get("verify", True)))
+    manifest, damaged = _look(path, verify=True)
     if manifest is not None and not damaged:
         return _result(wanted, path, manifest, changed=False)
     if check_mode:
@@ -136,7 +136,7 @@ def wanted_of(options: Parameters, request: PackagesRequest) -> SetInputs:
     """The set that the options and the project's texts describe. Raises RankzeroError."""
     asked = (options["extras"], options["python"], options["torch"])
     made = recipe(request.pyproject, request.uv_lock, *asked, trees=request.trees)
-    return SetInputs(made, options["kind"], options.get("platform"))
+    return SetInputs(made, options["mode"], options.get("platform"))
 
 
 def make(root: str, path: str, wanted: SetInputs, aim: Aim, means: Means) -> PackagesRecord:
@@ -230,7 +230,7 @@ def _from_source(root: str, path: str, wanted: SetInputs, source: str, means: Me
     if wanted.kind == "cache":
         raise RankzeroError(
             f"source: {source} contains wheels; a cache cannot be made of them without their index. "
-            "Use wheelhouse, or carry a set of kind cache."
+            "Use mode wheelhouse, or carry a set of mode cache."
         )
     return make(root, path, wanted, aim_of(wanted), replace(means, carried=wheels))
 

@@ -259,7 +259,7 @@ def _no_folders(chosen: Sequence[Chosen]) -> None:
     """
     if all(package.file.local for package in chosen) and chosen:
         raise RankzeroError(
-            "kind: cache needs packages from an index, and every package of this project is in a directory of this "
+            "mode: cache needs packages from an index, and every package of this project is in a directory of this "
             "host (pip's find-links). Use wheelhouse."
         )
 

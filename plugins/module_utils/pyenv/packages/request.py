@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The request that the action of module `uv_cache` sends from the controller to the host. Data only."""
+"""What the action of `uv_environment` sends to the host for a set of packages. Data only."""
 
 from __future__ import annotations
 
