@@ -22,6 +22,8 @@ from typing import Any
 from addresses import with_addresses
 
 MANIFEST, FILES = "MANIFEST.json", "FILES.json"
+#: Markdown, and the list of all pages, which is Markdown as well.
+PAGES = (".md", "llms.txt")
 
 
 def digest(content: bytes) -> str:
@@ -47,7 +49,7 @@ def read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
 def linked(held: dict[str, tuple[tarfile.TarInfo, bytes]]) -> dict[str, tuple[tarfile.TarInfo, bytes]]:
     """The same with pages whose links lead somewhere, and with the checksums of what is now there."""
     new = {
-        name: (member, with_addresses(name, content.decode(), held).encode() if name.endswith(".md") else content)
+        name: (member, with_addresses(name, content.decode(), held).encode() if name.endswith(PAGES) else content)
         for name, (member, content) in held.items()
     }
     files = json.loads(held[FILES][1])

@@ -24,6 +24,8 @@ ROOT = Path(__file__).resolve().parent.parent
 COLLECTION = "ansible_collections.rankzero.slurm"
 #: One place for what the tests make and may keep between runs. Git ignores it.
 CACHE = ROOT / ".cache"
+#: How the names of pages in Markdown end.
+PAGES = (".md", "llms.txt")
 #: The environment whose Python runs these tests also has the tools.
 BIN = Path(sys.executable).parent
 

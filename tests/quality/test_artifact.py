@@ -11,7 +11,7 @@ import shutil
 import tarfile
 from pathlib import Path
 
-from tests.repository import ROOT, bullet_list, dead_links, files, run
+from tests.repository import PAGES, ROOT, bullet_list, dead_links, files, run
 
 
 def test_artifact_holds_what_runs_and_nothing_else(artifact: Path) -> None:
@@ -31,7 +31,7 @@ def test_artifact_holds_what_runs_and_nothing_else(artifact: Path) -> None:
 
 def test_pages_of_the_artifact_link_to_what_is_there(artifact: Path) -> None:
     with tarfile.open(artifact) as archive:
-        streams = {member.name: archive.extractfile(member) for member in archive if member.name.endswith(".md")}
+        streams = {member.name: archive.extractfile(member) for member in archive if member.name.endswith(PAGES)}
         pages = {name: stream.read().decode("utf-8") for name, stream in streams.items() if stream}
         dead = dead_links(pages, archive.getnames())
     assert len(pages) > 50 and not dead, bullet_list(dead)

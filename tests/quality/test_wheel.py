@@ -15,7 +15,7 @@ import tomllib
 from packaging.version import Version
 
 from tests import wheels
-from tests.repository import BIN, bullet_list, dead_links, files, load_yaml, read, run
+from tests.repository import BIN, PAGES, bullet_list, dead_links, files, load_yaml, read, run
 
 AT_THE_TOP = ("galaxy.yml", "COPYING", "README.md", "CHANGELOG.rst", "AGENTS.md", "llms.txt")
 INSIDE = "ansible_collections/rankzero/slurm/"
@@ -45,7 +45,7 @@ def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:
 
 def test_pages_of_the_wheel_link_to_what_is_there(wheel: Path) -> None:
     with zipfile.ZipFile(wheel) as archive:
-        pages = {name: archive.read(name).decode("utf-8") for name in archive.namelist() if name.endswith(".md")}
+        pages = {name: archive.read(name).decode("utf-8") for name in archive.namelist() if name.endswith(PAGES)}
         (described,) = [archive.read(name).decode("utf-8") for name in archive.namelist() if name.endswith("/METADATA")]
         dead = dead_links(pages, archive.namelist(), INSIDE)
     dead += dead_links({f"{INSIDE}README.md": described.partition("\n\n")[2]}, (), INSIDE)
