@@ -182,14 +182,10 @@ def argument_specs(role: str) -> str:
 
 
 def defaults(role: str) -> str:
-    """defaults/main.yml."""
-    values = {option: entry for name in _declared(role) for option, entry in of_role(role, name).items()}
-    lines = ["---", f"# {NOTICE.format(SOURCE.format(role))}"]
-    for option, entry in values.items():
-        plain = re.sub(r"`", "", reference_pages._text(entry["description"]).replace("\\|", "|"))
-        lines += ["", *(f"# {line}" for line in textwrap.wrap(plain, WIDTH, break_on_hyphens=False))]
-        lines.append(_yaml({option: entry["default"]}).rstrip("\n"))
-    return "\n".join(lines) + "\n"
+    """defaults/main.yml. What each is for stands in two places already."""
+    values = {option: entry["default"] for name in _declared(role) for option, entry in of_role(role, name).items()}
+    about = f"# What each is: README.md, or ansible-doc -t role rankzero.slurm.{role}"
+    return f"---\n# {NOTICE.format(SOURCE.format(role))}\n{about}\n{_yaml(values)}"
 
 
 def _shown(option: Mapping[str, Any]) -> str:
