@@ -124,6 +124,9 @@ def _place(plan: Plan) -> str:
         by = f"for {_count(len(plan.roles), 'role')}"
     inside, aside = plan.spec.launcher.inside_job, inside_job.ignored(plan.spec)
     where = f"partition {ask.partition or '(default)'}"
+    if ask.any_of:
+        ways = (" ".join(f"{name} {value}" for name, value in sorted(given.items())) for given in ask.any_of)
+        where = f"{where}; started by the first of: {'; '.join(ways)}"
     if inside:
         where = f"inside job {inside}" + (f", so not asked of Slurm: {', '.join(aside)}" if aside else "")
     return f"{_count(plan.job.nodes, 'node')}{spares} {by}; a node: {', '.join(node)}; {where}"

@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.documents import Event
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import by_name, own
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import by_name, deciding, own
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import identity
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import UNKNOWN
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
@@ -142,7 +142,7 @@ class SlurmAnswer:
             # A job id that was found by name may not be recorded.
             facts = replace(facts, job_id=known.job_id)
         facts = replace(facts, outcome=facts.outcome or known.facts.outcome)
-        if facts.job_id != known.job_id:
+        if facts.job_id not in (known.job_id, record.job_id if record is not None else None):
             # Another job has claimed the launch in the meantime.
             return status_of(facts)
         heard = SILENT if self.silence else QUEUE if self.queue_only else EVERYTHING
@@ -257,7 +257,7 @@ class _Lookup:
         array.
         """
         since = _earliest(wanted)
-        ids = {str(launch.job_id): launch.name for launch in wanted}
+        ids = {job_id: launch.name for launch in wanted for job_id in (str(launch.job_id), *launch.facts.others)}
         asked = {job_id if steps.is_step(job_id) else base_id(job_id): name for job_id, name in ids.items()}
         known = steps.find(self.slurm, asked, since=since)
         for job_id in ids:
@@ -269,8 +269,9 @@ class _Lookup:
         if forgotten and any(base_id(job_id) in {base_id(known_id) for known_id in known} for job_id in forgotten):
             known.update(find_by_id(self.slurm, forgotten, since=since))
         for launch in wanted:
-            record = known.get(str(launch.job_id))
-            launch.record = record if record and record.name == launch.name else own(record, launch.run.path)
+            records = [known.get(job_id) for job_id in (str(launch.job_id), *launch.facts.others)]
+            mine = [each if each and each.name == launch.name else own(each, launch.run.path) for each in records]
+            launch.record = deciding([each for each in mine if each is not None])
 
     def _add_history(self, wanted: Sequence[_Generation]) -> None:
         """Add the attempts before a requeue, which only accounting knows, with one query for all requeued jobs."""

@@ -37,6 +37,8 @@ _GENERATION = re.compile(r"[1-9][0-9]{0,8}")
 MOST_EVENTS = 10_000
 # A claim is a single line.
 CLAIM_BYTES = 4096
+# The event of a further submission of a generation; its `number` counts from 1 (resources.any_of).
+ALTERNATIVE = "alternative"
 _LIMITS = {
     JOURNAL: state_files.JOURNAL_BYTES,
     "claim": CLAIM_BYTES,
@@ -250,6 +252,13 @@ class RunDirectory:
         ]
         return str(ids[-1]) if ids else None
 
+    def other_jobs(self, events: Sequence[Event]) -> tuple[str, ...]:
+        """Return the further jobs of this generation (resources.any_of) while none of them has the claim. `events`: the
+        journal.
+        """
+        others = [str(event["job_id"]) for event in events if event["event"] == ALTERNATIVE and event.get("job_id")]
+        return () if not others or self.claim() else tuple(others)
+
     def rejected(self, events: Sequence[Event] | None = None) -> str | None:
         """Return Slurm's message if it refused the newest submission, else None. `events`: the journal."""
         events = self.events() if events is None else events
@@ -363,6 +372,7 @@ def is_event(event: JsonObject) -> bool:
         and (event.get("job_id") is None or state_files.is_job_id(event["job_id"]))
         and (event.get("array") is None or bool(_SWEEP_ARRAY.fullmatch(str(event["array"]))))
         and state_files.is_count(event.get("task", 0))
+        and state_files.is_count(event.get("number") or 0)
     )
 
 

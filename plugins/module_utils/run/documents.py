@@ -21,6 +21,7 @@ class Event(_Line, total=False):
 
     `event`: intent, submitted, adopted, rejected, cancelled and so on. `time`: epoch seconds. `submitter`: host:pid of
     an intent. `array`, `task`: the place of a sweep's element. `inside_job`: the job that the launch runs inside.
+    `number`: the place of a submission among resources.any_of, from 0.
     """
 
     job_id: str | None
@@ -30,6 +31,7 @@ class Event(_Line, total=False):
     array: str | None
     task: int
     inside_job: str | None
+    number: int | None
 
 
 class Started(TypedDict, total=False):

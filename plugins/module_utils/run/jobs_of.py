@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
@@ -50,6 +50,14 @@ def own(record: JobRecord | None, run_dir: str) -> JobRecord | None:
     if place is None:
         return None
     return record if record.name == place.job_name(name) or f"/runs/{name}/{place.array}" in record.work_dir else None
+
+
+def deciding(records: Sequence[JobRecord]) -> JobRecord | None:
+    """Return, of the jobs of a launch that none of them has claimed yet (resources.any_of), the one that it is judged
+    by: one that runs, else one that waits, else the first.
+    """
+    waiting = [record for record in records if record.active]
+    return next((record for record in waiting if not record.pending), next(iter([*waiting, *records]), None))
 
 
 def by_name(slurm: Slurm, names: Mapping[RunDirectory, str], *, since: float) -> dict[RunDirectory, list[JobRecord]]:

@@ -214,7 +214,9 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
         end = f"{job} ended without writing its outcome: {_reason(record)}"
         return end + (TRACELESS.format(status.run.path) if traceless(status.run, status.job_id, record.state) else "")
     if record.pending:
-        return f"pending: {_reason(record, nodes)}"
+        others = [each for each in status.jobs if each != status.job_id]
+        also = f"; also queued as {', '.join(others)} (resources.any_of)" if others else ""
+        return f"pending: {_reason(record, nodes)}{also}"
     does = summary(roles_of(status.facts.started)) if record.state == "RUNNING" else ""
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}" + (
         f"; {does}" if does else ""

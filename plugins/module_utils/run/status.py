@@ -45,7 +45,7 @@ class RunFacts:
     """The content of a run directory.
 
     `refusal`: Slurm's message if it refused the submission. `events`: the journal. `left`: the files of earlier
-    attempts, as in `RunDirectory.before`.
+    attempts, as in `RunDirectory.before`. `others`: further jobs while none has the claim (resources.any_of).
     """
 
     run: RunDirectory
@@ -55,6 +55,7 @@ class RunFacts:
     started: Started | None = None
     events: Sequence[Event] = ()
     left: Mapping[int, Left] = field(default_factory=dict)
+    others: Sequence[str] = ()
 
     def settled(self, before: float) -> bool:
         """Return whether a final outcome is recorded that is older than `before` (epoch seconds)."""
@@ -77,7 +78,7 @@ class RunFacts:
         read = run.snapshot()
         events = read.events(arrays)
         ids = read.job_id(events), read.rejected(events)
-        return cls(run, *ids, read.outcome(), read.started(), events, read.before())
+        return cls(run, *ids, read.outcome(), read.started(), events, read.before(), read.other_jobs(events))
 
 
 def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[dict[str, RunFacts], dict[str, str]]:
@@ -127,6 +128,12 @@ class LaunchStatus:
     def run(self) -> RunDirectory:
         """The run directory of this launch."""
         return self.facts.run
+
+    @property
+    def jobs(self) -> list[str]:
+        """All jobs of the launch that may wait or run: what a cancellation ends."""
+        known = [self.facts.job_id, *self.facts.others] if self.facts.others else [self.job_id]
+        return [job_id for job_id in known if job_id is not None]
 
     @property
     def over(self) -> bool:

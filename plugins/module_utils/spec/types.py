@@ -302,10 +302,11 @@ def record(
     contradictions: Contradictions,
 ) -> Type:
     """Return a type for a map with known keys, parsed as a dict. All mistakes are reported together."""
+    needed = f" ({', '.join(required)} are required)" if required else ""
 
     def parse(value: object) -> dict[str, Any]:
         if not isinstance(value, Mapping):
-            raise Invalid(f"must be a map of {', '.join(keys)} ({', '.join(required)} are required)")
+            raise Invalid(f"must be a map of {', '.join(keys)}" + needed)
         problems, fields = [], {}
         for name, given in value.items():
             if name not in keys:

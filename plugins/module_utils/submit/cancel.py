@@ -109,7 +109,7 @@ def _look(slurm: Slurm, active: list[LaunchStatus], sleep: Callable[[float], Non
 def _end(slurm: Slurm, active: list[LaunchStatus], clock: Callable[[], float]) -> None:
     jobs = [status for status in active if not steps.is_step(status.job_id)]
     if jobs:
-        slurm.cancel(str(status.job_id) for status in jobs)
+        slurm.cancel(job_id for status in jobs for job_id in status.jobs)
     for status in active:
         if status in jobs:
             status.run.forget_secrets()  # there may be no script left to remove them

@@ -14,7 +14,7 @@ from __future__ import annotations
 import contextlib
 import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -27,7 +27,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, generations
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
+    ALTERNATIVE,
+    RunDirectory,
+    generations,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, UNSUBMITTED, WAITING
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     JobAnswer,
@@ -35,9 +39,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     RunFacts,
     status_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import CommandResult, Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord, base_id
-from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import parse_submitted
+from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import Submitted, parse_submitted
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import create, node_archives
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import (
     checkpoint_owner,
@@ -102,7 +106,7 @@ class LaunchSubmission:
             status = self.status(newest) if newest else None
             if status and status.job_id and superseded(self.request, status):
                 if not self.check_mode:
-                    self.slurm.call("scancel", status.job_id)
+                    self.slurm.cancel(status.jobs)
                 self.policy.close(status.run)
                 status = replace(status, standing=FAILED, message=SUPERSEDED)
             # A lost submission keeps its generation, because the name and the claim of its job depend on it.
@@ -110,6 +114,8 @@ class LaunchSubmission:
             generation = newest.generation + (0 if again else 1) if newest else 1
             later = 0 < self.request.last < generation
             if status and (later or not status.wants_new(self.request.relaunch)):
+                if self.request.any_of and not self.check_mode:
+                    self._complete(status)
                 return self._kept(status)
             missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
             # Check before building: a job that will be refused should not wait for its environment, and a refused first
@@ -152,7 +158,7 @@ class LaunchSubmission:
             if steps.is_step(status.job_id):
                 self.inside.cancel(newest, status.job_id)
             else:
-                self.slurm.call("scancel", status.job_id)
+                self.slurm.cancel(status.jobs)
                 self.policy.close(newest)
             self._record(newest, "cancelled", status.job_id)
         return replace(self._result("absent", newest), changed=True, job_id=status.job_id)
@@ -198,11 +204,18 @@ class LaunchSubmission:
             checks.raise_for(checked.problems)
             return checked
         script = with_generation(self.request.files["job.sbatch"], self.request.token, generation)
-        self.checks = checks.of(self.request, self.slurm, check_mode=self.check_mode, clock=self.clock)
-        options = [*dependency_options(self.request), *excluded_nodes.option(self.request, self.excluded)]
-        checked = self.checks.run(script, building=building, options=options)
-        checks.raise_for(checked.problems)
-        return checked
+        of_all = checks.Checked()
+        for needs, options in self.request.alternatives:
+            request = self.request.changed(limits=needs)
+            self.checks = checks.of(request, self.slurm, check_mode=self.check_mode, clock=self.clock)
+            checked = self.checks.run(script, building=building, options=[*self._options(), *options])
+            of_all.add(checked, " ".join(options))
+        checks.raise_for(of_all.problems)
+        return of_all
+
+    def _options(self) -> list[str]:
+        """Return sbatch's options of every submission of this request."""
+        return [*dependency_options(self.request), *excluded_nodes.option(self.request, self.excluded)]
 
     def _record_intent(self, run: RunDirectory) -> None:
         run.record("intent", submitter=self.request.submitter, **self.inside.intent())
@@ -218,17 +231,22 @@ class LaunchSubmission:
             step_id = self.inside.start(run, **self._identity(run))
             self._record_submitted(run, step_id)
             return self._result("submitted", run, previous, job_id=step_id)
-        options = [*dependency_options(self.request), *excluded_nodes.option(self.request, self.excluded)]
-        submission = ["--parsable", *options, run.file("job.sbatch"), "--submission", self.request.submitter]
-        with state_files.closed_to_groups(run.path):
-            result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
-        submitted = parse_submitted(result.stdout)
+        others = self._alternatives()
+        while True:
+            number, options = next(iter(others.items()))
+            del others[number]
+            result, submitted = self._sbatch(run, options)
+            refused = result.rc != 0 and not result.silent and not submitted
+            if not (refused and others):
+                break
+            self._note_refused(number, result)
         if submitted and result.rc == 0:
-            self._record_submitted(run, submitted.job_id, cluster=submitted.cluster)
+            self._record_submitted(run, submitted.job_id, cluster=submitted.cluster, number=number or None)
             if self.checks:
                 self.checks.informed.keep()
+            self._submit_also(run, others)
             return self._result("submitted", run, previous, job_id=submitted.job_id)
-        if result.rc != 0 and not result.silent and not submitted:
+        if refused:
             run.forget_secrets()
             run.record("rejected", message=result.complaint)
             reasons = self.checks.reasons() if self.checks else ""
@@ -246,14 +264,51 @@ class LaunchSubmission:
         self._record_submitted(run, job_id, message=result.complaint)
         return self._result("submitted", run, previous, job_id=job_id)
 
-    def _record(self, run: RunDirectory, event: str, job_id: str) -> None:
+    def _sbatch(self, run: RunDirectory, options: Sequence[str]) -> tuple[CommandResult, Submitted | None]:
+        """Run sbatch for a generation, with `options` of its own. Return its result, and the job that it names."""
+        every = ["--parsable", *self._options(), *options]
+        submission = [*every, run.file("job.sbatch"), "--submission", self.request.submitter]
+        with state_files.closed_to_groups(run.path):
+            result = self.slurm.attempt("sbatch", *submission, cwd=run.path)
+        return result, parse_submitted(result.stdout)
+
+    def _submit_also(self, run: RunDirectory, alternatives: Mapping[int, Sequence[str]]) -> None:
+        """Submit a generation once more for each of these alternatives (number -> options of sbatch), as long as none
+        of its jobs has begun. Of two that begin, the claim lets one run, so a lost answer does no harm.
+        """
+        for number, options in alternatives.items():
+            if run.claim():
+                return
+            result, submitted = self._sbatch(run, options)
+            if submitted and result.rc == 0:
+                self._record(run, ALTERNATIVE, submitted.job_id, number=number)
+            else:
+                self._note_refused(number, result)
+
+    def _note_refused(self, number: int, result: CommandResult) -> None:
+        self.slurm.note(f"resources.any_of, item {number + 1}: sbatch did not submit it: {result.complaint}")
+
+    def _alternatives(self) -> dict[int, Sequence[str]]:
+        """Return the number of each submission, from 0, with its own options of sbatch."""
+        return dict(enumerate(options for _needs, options in self.request.alternatives))
+
+    def _complete(self, status: LaunchStatus) -> None:
+        """Submit the alternatives of a waiting launch whose submitter was killed before it had submitted them."""
+        events = status.facts.events
+        others = self._alternatives()
+        for event in events:
+            others.pop(event.get("number") or 0, None)
+        if others and status.pending and not status.attempt and not self.policy.waits_for_job(events, self.clock()):
+            self._submit_also(status.run, others)
+
+    def _record(self, run: RunDirectory, event: str, job_id: str, **details: int) -> None:
         """Record an event that can be determined again later. A failure to write it is only noted."""
         try:
-            run.record(event, job_id=job_id)
+            run.record(event, job_id=job_id, **details)
         except OSError as error:
             self.slurm.note(f"{run.path}: that job {job_id} was {event} cannot be noted there ({error.strerror})")
 
-    def _record_submitted(self, run: RunDirectory, job_id: str, **details: str | None) -> None:
+    def _record_submitted(self, run: RunDirectory, job_id: str, **details: str | int | None) -> None:
         try:
             run.record("submitted", job_id=job_id, **details)
         except OSError as error:

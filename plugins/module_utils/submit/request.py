@@ -91,6 +91,8 @@ class Request:
     supersedes: bool = False
     # The last generation that may be submitted, as a plan has named it; 0: any.
     last: int = 0
+    # resources.any_of, each with its `time` in minutes as well: the launch is submitted once for each; empty: once.
+    any_of: Sequence[Mapping[str, Any]] = ()
 
     @classmethod
     def of(cls, given: JsonObject) -> Request:
@@ -124,6 +126,16 @@ class Request:
         """The state root: the folder above runs/NAME/KEY."""
         return os.path.dirname(os.path.dirname(os.path.dirname(self.runs_dir)))
 
+    @property
+    def alternatives(self) -> tuple[tuple[ResourceNeeds, tuple[str, ...]], ...]:
+        """Return what each submission of the launch needs, with the options of sbatch that are its own. Usually one."""
+        made = []
+        for given in self.any_of or ({},):
+            needs: dict[str, Any] = {name: value for name, value in given.items() if name != "time"}
+            options = tuple(f"--{name}={value}" for name, value in sorted(given.items()) if name != "time_minutes")
+            made.append((replace(self.limits, **needs), options))
+        return tuple(made)
+
     def name_of(self, generation: int) -> str:
         """Return the Slurm job name of one generation."""
         return with_generation(self.job_name, self.token, generation)
@@ -137,7 +149,7 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "stores": Stores,
 }
 # Fields that few launches have.
-_IF_ANY = ("secrets_file", "waits_for", "supersedes", "last")
+_IF_ANY = ("secrets_file", "waits_for", "supersedes", "last", "any_of")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:

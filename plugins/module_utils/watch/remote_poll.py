@@ -27,7 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.state_files import json_object, of_run, text
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import plain_verdict
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, attempt_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import Claim, RunDirectory, attempt_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.roles import not_ready, roles_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.checker import loaded
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
@@ -63,6 +63,8 @@ def answer(request: Request) -> Poll:
         from ansible_collections.rankzero.slurm.plugins.module_utils.watch.queue import asked
 
         queue = asked(request.jobs, request.budget)
+        if queue.asked and not queue.silent:
+            queue = _with_alternatives(queue, request)
     held = _await_change(request.targets, request.hold) if request.hold else 0.0
     checker = loaded(request.checker) if request.checker else None
     if checker is not None:
@@ -70,6 +72,30 @@ def answer(request: Request) -> Poll:
         resource.setrlimit(resource.RLIMIT_CPU, (JUDGE_SECONDS, hard))
     views = tuple(_view(target, request, checker) for target in request.targets)
     return replace(queue, held=held, views=views, clock=time.time())
+
+
+def _with_alternatives(queue: Poll, request: Request) -> Poll:
+    """Return the answer of the queue, with the job that decides in place of one that waits or has gone, where a launch
+    has several that none has claimed (resources.any_of).
+    """
+    others: dict[str, tuple[str, ...]] = {}
+    for target in request.targets:
+        known = queue.queue.get(target.job_id)
+        if target.job_id in request.jobs and target.job_id.isdigit() and (known is None or known.pending):
+            run = RunDirectory(target.run_dir)
+            with contextlib.suppress(Untrusted):
+                others[target.job_id] = run.other_jobs(run.own_events())
+    jobs = [job_id for more in others.values() for job_id in more]
+    if not jobs:
+        return queue
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.jobs_of import deciding
+    from ansible_collections.rankzero.slurm.plugins.module_utils.watch.queue import asked
+
+    rows = {**queue.queue, **asked(jobs, 0).queue}
+    for job_id, more in others.items():
+        record = deciding([rows[each] for each in (job_id, *more) if each in rows])
+        rows.update({} if record is None else {job_id: record})
+    return replace(queue, queue=rows)
 
 
 def _await_change(targets: Sequence[Target], seconds: float) -> float:

@@ -128,6 +128,12 @@ def stages(given: Any, read: Read, cwd: str) -> list[Stage]:
                 f"after: {path} follows two jobs of the name {doubled[0]}; the ranks find each by its name, so give "
                 "them different ones"
             )
+        for index in upstream:
+            if jobs[order[index]].spec.resources.any_of:
+                raise RankzeroError(
+                    f"resources.any_of: {order[index]} has several jobs of which one runs, and {path} follows it; "
+                    "Slurm waits for a job by its id, so leave any_of out of a job that others follow"
+                )
         stages.append(Stage(path, jobs[path], upstream))
     return stages
 

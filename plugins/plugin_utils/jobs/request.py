@@ -101,6 +101,10 @@ def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, 
         checkpoint_dir=shared_checkpoints(spec),
         archives=node_copies.kept(refs, spec, site.settings, site.state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
+        any_of=[
+            {**given, "time_minutes": time_minutes(given["time"])} if "time" in given else given
+            for given in spec.resources.any_of
+        ],
         secret_files={name: source.name for name, source in spec.all_secrets.items() if source.kind == "from_file"},
     )
 

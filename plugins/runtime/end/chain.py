@@ -16,6 +16,11 @@ from core.state import Job
 
 # As the collection submits (module_utils/slurm/client.py).
 _GIVEN = ("PATH", "HOME", "USER", "LOGNAME", "SHELL", "KRB5CCNAME", "SLURM_CONF")
+# The options of sbatch that jobs of one launch may differ in, by scontrol's names for them.
+_SHOWN = {
+    "account": "Account", "constraint": "Features", "partition": "Partition", "qos": "QOS",
+    "reservation": "Reservation", "time": "TimeLimit",
+}  # fmt: skip
 
 
 def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
@@ -29,11 +34,15 @@ def hand_on(job: Job, why: str, excluded: str) -> tuple[str, str]:
         return "", "it is a step of another job"
     if job.get("SLURM_ARRAY_JOB_ID"):
         return "", "it is a task of an array"
-    excluded = excluded or slurm.field(slurm.show_job(job), "ExcNodeList")
+    shown = slurm.show_job(job) if not excluded or job.get("RANKZERO_ANY_OF") else ""
+    excluded = excluded or slurm.field(shown, "ExcNodeList")
     # The variables of this job are options to sbatch, and would become the next one's.
     clean = {name: job.env[name] for name in _GIVEN if job.get(name)}
     words = ["sbatch", "--parsable", f"--dependency=afterany:{job.get('SLURM_JOB_ID')},singleton"]
     words += [f"--exclude={excluded}"] if excluded else []
+    # What this job was given in place of what its script says (resources.any_of).
+    own = {name: slurm.field(shown, _SHOWN[name]) for name in job.get("RANKZERO_ANY_OF").split() if name in _SHOWN}
+    words += [f"--{name}={value}" for name, value in own.items() if value]
     words += [job.path("job.sbatch"), "--submission", f"chain:{job.id}"]
     code, text = processes.output_of(180, words, clean, both=True)
     if code != 0:

@@ -29,6 +29,8 @@ def begin(job: Job) -> None:
         log_line(f"the run directory {job.run_dir} is gone: nothing is run")
         raise Ended(66)
     own(job)
+    if job.get("RANKZERO_ANY_OF") and not job.attempt:
+        claim.cancel_others(job)
     claim.count_attempts(job)
     claim.end_if_another_runs(job)
     # Else srun would leave a step without one of its nodes to wait for it for ever. The job itself continues.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import re
 import stat
@@ -19,11 +20,14 @@ from core.state import Ended, Job
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
     "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json", ".script", "slurm_script",
+    "journal.jsonl",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.
 LOOKS, LOOK_SECONDS = 14, 5.0
 ASK_TRIES, ASK_SECONDS = 12, 5.0
+# A journal has a few lines when its job begins.
+JOURNAL_CHARACTERS = 1 << 20
 
 
 def ours(path: str, kind: int = stat.S_IFREG) -> bool:
@@ -142,6 +146,23 @@ def acquire(job: Job) -> int:
         if look < LOOKS - 1:
             time.sleep(LOOK_SECONDS)
     return UNKNOWN
+
+
+def cancel_others(job: Job) -> None:
+    """Cancel the other jobs of this generation (resources.any_of), which wait. One that starts all the same, or is
+    submitted later, finds the claim.
+    """
+    others = []
+    with contextlib.suppress(OSError), open(job.path("journal.jsonl"), encoding="utf-8", errors="replace") as stream:
+        for line in stream.read(JOURNAL_CHARACTERS).splitlines():
+            with contextlib.suppress(ValueError, AttributeError):
+                event = json.loads(line)
+                if event.get("event") in ("submitted", "alternative", "adopted"):
+                    others.append(str(event.get("job_id")))
+    others = [each for each in dict.fromkeys(others) if re.fullmatch(r"[0-9]{1,18}", each) and each != job.id]
+    if others:
+        log_line(f"this job has started first: cancels {', '.join(others)} (resources.any_of)")
+        slurm.query(job, "scancel", "--state=PENDING", *others)
 
 
 def by_hand(job: Job) -> bool:

@@ -101,6 +101,7 @@ def test_the_overrides_reach_every_job(folder: Folder) -> None:
         ("extra.yml", "extra.yml:3: name: unknown key of a pipeline file; known: jobs"),
         ("circle-a.yml", "in a circle: ROOT/circle-a.yml -> ROOT/circle-b.yml -> ROOT/circle-a.yml"),
         ("both.yml", "both.yml follows two jobs of the name train; the ranks find each by its name"),
+        ("after.yml", "resources.any_of: ROOT/several.yml has several jobs of which one runs, and ROOT/after.yml"),
     ],
 )
 def test_a_mistake_says_what_to_do(folder: Folder, given: Any, said: str) -> None:
@@ -108,6 +109,8 @@ def test_a_mistake_says_what_to_do(folder: Folder, given: Any, said: str) -> Non
     folder.job("circle-a.yml", after=["circle-b.yml"])
     folder.job("circle-b.yml", after=["circle-a.yml"])
     folder.job("other.yml", name="train")
+    folder.job("several.yml", resources={"any_of": [{"account": "a"}, {"account": "b"}]})
+    folder.job("after.yml", after=["several.yml"])
     folder.job("both.yml", after=["other.yml", "jobs/train.yml"])
     with pytest.raises(RankzeroError) as caught:
         folder.order(given)

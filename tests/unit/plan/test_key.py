@@ -106,6 +106,7 @@ OTHER: dict[str, Any] = {
     "resources.exclude": ["n1"],
     "resources.exclusive": True,
     "resources.sbatch": {"mail-type": "END"},
+    "resources.any_of": [{"account": "a"}, {"account": "b"}],
     "launcher.kind": "torchrun",
     "launcher.ranks_per_node": 2,
     "launcher.gpus": "node",

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import shlex
 import shutil
 import signal
 import stat
@@ -18,6 +19,7 @@ from pathlib import Path
 import pytest
 
 from tests.unit.runtime.harness import ARTIFACT, RUNTIME_KEY, Job, Site, shell, wait_for
+from tests.writers import Run
 
 # --- the claim
 
@@ -36,6 +38,25 @@ def test_one_of_two_jobs_of_a_generation_runs(site: Site) -> None:
     assert (job.run / "claim").read_text(encoding="utf-8") == f"1 lab {winner}\n"
     assert f"belongs to another job (1 lab {winner}): nothing is run here" in job.log(loser)
     assert job.outcome()["job_id"] == winner
+
+
+def test_the_job_that_starts_first_cancels_the_others_of_its_generation(site: Site) -> None:
+    """They wait still (resources.any_of); what is no job id in the journal is passed to no command."""
+    ways = [{"account": "a"}, {"account": "b"}]
+    job = site.job({**shell("true"), "resources": {"any_of": ways}})
+    asked = job.run / "asked"
+    site.functions["scancel"] = f'echo "$@" >> {shlex.quote(str(asked))}'
+    ids = ("4", "5", "$(touch x)", "6", "4")
+    events = [{"time": 1.0, "event": "submitted", "job_id": ids[0]}]
+    events += [{"time": 1.0, "event": "alternative", "job_id": job_id} for job_id in ids[1:]]
+    Run(job.run).journal(*events)
+    assert job.finish(job_id=5) == 0
+    assert asked.read_text(encoding="utf-8") == "--state=PENDING 4 6\n"
+    assert "this job has started first: cancels 4, 6" in job.log(5)
+    # A further attempt has no others.
+    (job.run / "outcome.json").unlink()
+    assert job.finish(job_id=5, attempt=1) == 0
+    assert len(asked.read_text(encoding="utf-8").splitlines()) == 1
 
 
 def test_of_two_scripts_of_one_job_on_a_node_one_runs(site: Site) -> None:

@@ -279,6 +279,19 @@ def test_another_job_goes_on_where_none_may_be_requeued(forbidding: Site) -> Non
     assert '"job_id": "1", "attempt": 0' in before.read_text(encoding="utf-8")
 
 
+def test_the_next_job_is_asked_for_as_the_one_of_several_that_ran(forbidding: Site) -> None:
+    """Its account and time are not those of the script (resources.any_of)."""
+    scontrol = forbidding.functions["scontrol"]
+    forbidding.functions["scontrol"] = scontrol.replace("Requeue=0", "Requeue=0 Account=b QOS=q TimeLimit=00:30:00")
+    ways = [{"account": "a"}, {"account": "b", "time": "00:30:00"}]
+    told_early(chained(forbidding, resources={"any_of": ways, "time": "01:00:00"}))
+    words = said(forbidding)[-1].split()
+    assert [word for word in words if word.startswith(("--account", "--qos", "--time"))] == [
+        "--account=b",
+        "--time=00:30:00",
+    ]
+
+
 def test_a_script_submitted_by_hand_has_no_successor(forbidding: Site) -> None:
     job = chained(forbidding)
     process = job.start(by_hand=True)

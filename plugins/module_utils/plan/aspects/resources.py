@@ -12,11 +12,11 @@ from collections.abc import Iterator
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.ranks import size
-from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import job_gpus
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology import components, job_gpus
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import PLAIN
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, time_minutes
 
 
 class Resources(Aspect):
@@ -43,9 +43,13 @@ class Resources(Aspect):
                 ["resources.gpu_type", "resources.gpus_per_node"],
                 f"resources.gpu_type: {spec.resources.gpu_type} without resources.gpus_per_node; say how many",
             )
+        yield from _alternatives(spec)
 
     def exports(self, context: Context) -> Iterator[tuple[str, str]]:
-        """Yield the GPUs of a node of each component, where roles ask for nodes that differ."""
+        """Yield what the jobs of the launch differ in, and the GPUs of a node of each component where they differ."""
+        if context.spec.resources.any_of:
+            names = {name for given in context.spec.resources.any_of for name in given}
+            yield "RANKZERO_ANY_OF", " ".join(sorted(names))
         if len(context.components) > 1:
             yield "RANKZERO_COMPONENTS", " ".join(str(job_gpus(component)) for component in context.components)
 
@@ -70,3 +74,27 @@ class Resources(Aspect):
         # (slurm/client.py), and ALL is the one word for which Slurm runs no login shell on the node. With NONE, pyxis
         # leaves the batch script on the node, where it must run (docs/containers.md, trap 2).
         yield "export", "NONE" if spec.container.level == "job" else "ALL"
+
+
+def _alternatives(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield what does not go with several submissions of one launch."""
+    ask, path = spec.resources, "resources.any_of"
+    if not ask.any_of:
+        return
+    if len(ask.any_of) == 1:
+        yield [path], f"{path}: has one alternative; give two or more, or write its values in resources"
+    for number, given in enumerate(ask.any_of, 1):
+        early, here = spec.checkpoint.signal_before_end or 0, f"{path}, item {number}: time {given.get('time')}"
+        minutes = time_minutes(given.get("time", ask.time))
+        if minutes > time_minutes(ask.time):
+            yield [path, "resources.time"], f"{here} is more than resources.time {ask.time}; give the longest there"
+        elif "time" in given and minutes * 60 <= early:
+            yield [path, "checkpoint.signal_before_end"], f"{here} is not more than signal_before_end, {early} s"
+    for other, value in (
+        ("launcher.inside_job", spec.launcher.inside_job),
+        ("sweep", spec.sweep),
+        ("roles", len(components(spec)) > 1),
+    ):
+        if value:
+            sentence = "on nodes of several kinds are one job with parts; leave one of the two out"
+            yield [path, other], f"{path}: not with {other}" + (f", which {sentence}" if other == "roles" else "")

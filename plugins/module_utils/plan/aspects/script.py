@@ -22,7 +22,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script i
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import Resources, gpus
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import (
+    Resources,
+    gpus,
+    with_singleton,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, OWNED_SBATCH, PLAIN
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
@@ -149,8 +153,8 @@ def header(context: Context) -> Iterator[Option]:
         if value:
             yield row.sbatch.name, value if value is True else str(value)
     yield from _generic_resources(spec.resources)
-    if "resources.dependency" not in context.given:
-        yield "dependency", "singleton"
+    if "resources.dependency" not in context.given and (added := with_singleton(spec.resources)):
+        yield "dependency", added
 
 
 def _generic_resources(asked: Resources) -> Iterator[Option]:

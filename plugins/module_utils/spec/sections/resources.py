@@ -48,15 +48,25 @@ def generic_resources(ask: Resources) -> str | None:
     return ",".join([*([f"gpu:{gpus(ask)}"] if ask.gpus_per_node else []), *ask.gres]) or None
 
 
-def _with_singleton(own: str | None) -> str | None:
+def with_singleton(ask: Resources) -> str | None:
     """Return a dependency with `singleton`, which makes a duplicate wait behind the original.
 
-    It cannot be added to alternatives (`?`), of which any one suffices.
+    It cannot be added to alternatives (`?`), of which any one suffices. The jobs of `any_of` do not wait for each
+    other: the claim alone lets one of them run.
     """
+    own = ask.dependency
+    if ask.any_of:
+        return own
     if own is None:
         return "singleton"
     return own if "?" in own or "singleton" in own.split(",") else f"{own},singleton"
 
+
+#: What the alternatives of `resources.any_of` may differ in. Each is an option of sbatch by the same name.
+DIFFERENCES = {
+    **dict.fromkeys(("account", "constraint", "partition", "qos", "reservation"), _slurm_name),
+    "time": t.TIME,
+}
 
 # The value of `launch_cluster.budget`.
 BUDGET = t.mapped(
@@ -220,10 +230,19 @@ class Resources:
         example="afterok:123",
         sbatch=Sbatch(
             "dependency",
-            value=lambda ask: _with_singleton(ask.dependency),
+            value=with_singleton,
             salloc=lambda ask: ask.dependency,
             inside="{value} has no effect inside job {job}, which is running already; omit it",
         ),
+    )
+    any_of: tuple[dict[str, str], ...] = option(
+        t.listed(t.record("alternative", DIFFERENCES, (), lambda given: [] if given else ["must not be empty"])),
+        "Alternatives, two or more: what each has in place of the values here. The job is submitted once for each of "
+        "them. The first that starts runs the launch and cancels the others, and at most one runs. A `time` may be "
+        "shorter than that of the job, not longer.",
+        (),
+        key=False,
+        example=[{"account": "ml"}, {"partition": "preempt", "time": "02:00:00"}],
     )
     sbatch: dict[str, Any] = option(
         t.mapped(OPTION_NAME, "a long option of sbatch without its dashes", t.OPTION),

@@ -57,6 +57,16 @@ class Checked:
     facts: list[str] = field(default_factory=list)
     unknown: list[str] = field(default_factory=list)
 
+    def add(self, other: Checked, of: str) -> None:
+        """Add the result of the checks of another submission of the launch. `of`: its own options of sbatch."""
+        for mine, more in zip(self._lists(), other._lists()):
+            mine += [
+                text for text in (f"{of}: {sentence}" if of else sentence for sentence in more) if text not in mine
+            ]
+
+    def _lists(self) -> tuple[list[str], ...]:
+        return self.problems, self.notes, self.facts, self.unknown
+
     def result(self) -> dict[str, list[str]]:
         """Return the result as module `job` returns it under `checks`."""
         return {"facts": self.facts, "notes": self.notes, "unknown": self.unknown}
