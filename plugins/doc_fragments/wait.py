@@ -26,8 +26,8 @@ options:
   poll_max:
     description:
       - Maximum seconds between two queries to Slurm. The interval grows from O(poll_min).
-      - The files that the job writes are read at most every five seconds, and when the job has written its start or its
-        outcome, at no cost to Slurm.
+      - The files that the job writes are read every five seconds, after a minute every ten, and when the job has
+        written its start or its outcome, at no cost to Slurm.
     type: float
     default: 10.0
   outcome_grace:

@@ -16,9 +16,9 @@ description:
     and loss lines of rank 0 with the remaining time, and restarts.
   - Can wait for many launches at once (O(run_dirs)). Each poll is one command over the connection with at most one
     query to Slurm for all of them.
-  - Reads the files that the job writes at most every five seconds, and when the job has written its start or its
-    outcome. A single process on the host waits for that. Queries Slurm at growing intervals. All waits of one user on
-    one host share a budget of queries (O(queue_budget)).
+  - Reads the files that the job writes every five seconds, after a minute every ten, and when the job has written its
+    start or its outcome. A single process on the host waits for that. Queries Slurm at growing intervals. All waits of
+    one user on one host share a budget of queries (O(queue_budget)).
   - On a terminal, for one launch on one host, steps are shown as a progress bar.
   - The wait ends when the job's own outcome reports success, or when Slurm reports that the job has ended. A job that
     ended without writing its outcome has failed, whatever its state in Slurm. While Slurm does not answer, the wait

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import signal
 import sys
 from collections.abc import Callable
@@ -27,7 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable impo
 # Checked before further imports, because an older Python may fail on them.
 if sys.version_info[:2] < OLDEST_PYTHON:
     version = ".".join(map(str, sys.version_info[:3]))
-    message = python_too_old(platform.node(), sys.executable, version, newer_pythons())
+    message = python_too_old(os.uname().nodename, sys.executable, version, newer_pythons())
     # No AnsibleModule exists yet, so the failure is printed as JSON directly.
     sys.stdout.write(json.dumps({"failed": True, "changed": False, "msg": message}) + "\n")
     raise SystemExit(1)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import struct
 import threading
@@ -31,6 +30,8 @@ def blocks(stream: IO[bytes], most: int | None = None) -> Iterator[bytes]:
 
 def sha256_of(content: Iterable[bytes], *takers: Callable[[bytes], object]) -> str:
     """The SHA-256 of blocks, in hex. Each block is given to the takers as well, such as `out.write`."""
+    import hashlib  # only where something is summed: each look at a job imports this file
+
     total = hashlib.sha256()
     for block in content:
         total.update(block)

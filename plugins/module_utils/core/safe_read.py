@@ -17,7 +17,6 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
-import hashlib
 import itertools
 import os
 import stat
@@ -26,6 +25,7 @@ from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
 from typing import IO
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.content import sha256_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted, remedy, weakness
 
@@ -237,7 +237,7 @@ class Beneath:
                 data = stream.read(most)
         except (OSError, Untrusted):
             return None
-        digest = hashlib.sha256(data).hexdigest() if status.st_size <= most else ""
+        digest = sha256_of((data,)) if status.st_size <= most else ""
         return File(relative, status.st_size, status.st_ctime, data, digest, status.st_nlink)
 
     def changed(self, relative: str) -> float:

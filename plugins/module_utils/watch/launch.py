@@ -3,9 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Watch a launch: a pure state machine that turns polls into events and decides when to poll again.
 
-The files that the job writes are read when the job has written one that decides something, else every LOOK seconds.
-squeue is called at growing intervals while the files show progress (a site allows about four queries a minute over long
-periods).
+When that is, schedule.py says.
 """
 
 from __future__ import annotations
@@ -37,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import P
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import LOG_BYTES, Poll, Staging, Target, View
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.requeues import Requeues
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.role_news import RoleNews
+from ansible_collections.rankzero.slurm.plugins.module_utils.watch.schedule import ENDS, LAST, RUNS, Schedule
 
 # How long (seconds) a pending reason that never clears must be seen before the wait gives up. Slurm does not say since
 # when a job has its reason.
@@ -49,12 +48,6 @@ SETTLE = 5
 CLOSING = 35
 # How long (seconds) the job must be missing from a queue that answers, which does not say since when.
 ABSENT = 3
-# The longest time (seconds) between two looks at the files of a job.
-LOOK = 5.0
-# The same when the job seems to be over.
-LAST_LOOKS = 1.0
-# The delay (seconds) before the next try when this minute's queries are used up.
-SPENT = 5.0
 LINE_WIDTH = 200
 # How long (seconds) after its start a running job may leave no trace in its run directory before the wait says so: on a
 # network file system, and on a disk of the host.
@@ -113,9 +106,7 @@ class Watch:
     _ended: Since = field(default_factory=Since)
     _outcome: Since = field(default_factory=Since)
     _absent_since: float | None = None
-    _delay: float = 0.0
-    _queue_delay: float = 0.0
-    _queue_at: float | None = None
+    _schedule: Schedule = field(default_factory=Schedule)
 
     def target(self) -> Target:
         """What the next poll should read."""
@@ -130,13 +121,13 @@ class Watch:
             return 0
         return 2 if self._attempt is None and self.record is not None and self.record.pending else 1
 
-    def ask_queue(self, now: float) -> bool:
-        """True when squeue should be called again."""
-        return self._queue_at is None or now >= self._queue_at
+    def ask_queue(self, when: float) -> bool:
+        """True if squeue should be called by then."""
+        return self._schedule.queue_at is None or when >= self._schedule.queue_at
 
     def delay(self, round_trip: float = 0.0) -> float:
         """Seconds until the next poll. `round_trip`: seconds of the last poll; a slow connection is polled less."""
-        return max(self._delay, 4 * round_trip)
+        return max(self._schedule.delay, 4 * round_trip)
 
     def feed(self, poll: Poll, now: float, index: int | None = 0, wall: float | None = None) -> list[Event]:
         """Process one poll and return its events, oldest first.
@@ -162,7 +153,9 @@ class Watch:
         if self.done and self.pattern is not None and self.matched is None and view.log and view.log.content:
             # The rest of the log of a finished launch may contain the line.
             self.done = False
-        self._schedule(poll, now, view)
+        urgent = view.outcome is not None or self._ended.seen is not None or self._absent_since is not None
+        completes = self.record is not None and self.record.state == "COMPLETING"
+        self._schedule.plan(poll, now, (self.poll_min, self.poll_max), LAST if urgent else ENDS if completes else RUNS)
         return events
 
     def _follow(self, view: View) -> list[Event]:
@@ -170,7 +163,7 @@ class Watch:
         if view.claim is None or view.claim.job_id == self.job_id:
             return []
         text = f"job {view.claim.job_id} owns this launch, not job {self.job_id}: following it"
-        self.job_id, self.record, self._queue_at = view.claim.job_id, None, None
+        self.job_id, self.record, self._schedule.queue_at = view.claim.job_id, None, None
         self._requeues, self._end, self._outcome, self._ended = Requeues(), End(), Since(), Since()
         self._absent_since = None
         return [Event("followed", text)]
@@ -295,8 +288,11 @@ class Watch:
             return []
         continues = chunk.attempt == self._log_attempt and chunk.start == self._offset
         attached = self._log_attempt is None
+        # The look before did not see what is new, whatever the clocks say.
+        written = now - chunk.age
+        grew = max(written, self.pace.slowing.looked or written)
         if chunk.content:
-            self.pace.heard = now
+            self.pace.heard = grew
         # Progress bars overwrite their line with a carriage return.
         pieces = re.split(r"[\r\n]", (self._torn if continues else "") + chunk.content)
         if not continues and chunk.start > 0:
@@ -305,12 +301,12 @@ class Watch:
         self._log_attempt, self._offset = chunk.attempt, chunk.size
         events = self._match([*pieces, self._torn])
         newest, steps, self.metrics = progress_in(pieces, self.metrics)
-        self.pace.slowing.add_look(steps, now - chunk.age, now)
+        self.pace.slowing.add_look(steps, written, now)
         if newest is None or self.metrics is None:
             return events
-        left, fraction = self._progress(self.metrics, now)
+        left, fraction = self._progress(self.metrics, grew)
         if attached:
-            self.pace.attach(now - chunk.age, [step for step, _line in steps])
+            self.pace.attach(written, [step for step, _line in steps])
         return [Event("metrics", printable(newest.strip(), LINE_WIDTH) + left, fraction), *events]
 
     def _match(self, lines: list[str]) -> list[Event]:
@@ -376,20 +372,6 @@ class Watch:
         traceless = self._view.local and self._attempt is None and now - seen >= SETTLE
         late = now >= wait_until(self._end.at, seen, self.outcome_grace)
         return status.outcome is not None or hopeless or traceless or late
-
-    def _schedule(self, poll: Poll, now: float, view: View) -> None:
-        """Choose the next times, at growing intervals. At a sign of the end, look and call squeue soon."""
-        urgent = view.outcome is not None or self._ended.seen is not None or self._absent_since is not None
-        ceiling = min(LAST_LOOKS if urgent else LOOK, self.poll_max)
-        self._delay = min(max(self._delay * 2, self.poll_min), ceiling)
-        if poll.asked:
-            longer = self._queue_delay * 1.5
-            self._queue_delay = min(max(longer, self.poll_min), min(1.0, self.poll_max) if urgent else self.poll_max)
-            self._queue_at = now + self._queue_delay
-        elif poll.spent:
-            self._queue_at = now + SPENT
-        elif urgent and self._queue_at is not None:
-            self._queue_at = min(self._queue_at, now)
 
 
 def _setting_up(record: JobRecord) -> str:

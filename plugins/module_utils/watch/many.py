@@ -49,16 +49,12 @@ class Waits:
         """Whether all jobs have ended, or the `first` ones that were asked for."""
         return len(self.watches) - len(self.left) >= self._enough
 
-    def targets(self, now: float, *, asks: bool = False) -> list[Target]:
-        """What the next poll should read; its views come in this order. `asks`: the poll calls squeue, so what was read
-        just before is not read again.
-        """
+    def targets(self, now: float) -> list[Target]:
+        """What the next poll should read; its views come in this order."""
         left = self.left
 
         def due(index: int) -> bool:
             looked = self._looked.get(index)
-            if asks and looked is not None and self.watches[index].rank and now - looked < self.watches[index].delay():
-                return False
             return looked is None or len(left) == 1 or self.watches[index].rank < 2 or now - looked >= IDLE
 
         order = sorted(filter(due, left), key=lambda index: (self.watches[index].rank, self._looked.get(index, -1.0)))
@@ -71,9 +67,9 @@ class Waits:
         """The jobs to pass to squeue."""
         return [self.watches[index].job_id for index in self.left]
 
-    def ask_queue(self, now: float) -> bool:
-        """True when squeue is due for any launch; it is then called for all."""
-        return any(self.watches[index].ask_queue(now) for index in self.left)
+    def ask_queue(self, when: float) -> bool:
+        """True if squeue is due by then for any launch; it is then called for all."""
+        return any(self.watches[index].ask_queue(when) for index in self.left)
 
     def feed(self, poll: Poll, now: float, wall: float | None = None) -> list[tuple[int, Event]]:
         """Process one poll of `targets`. Returns (index of the watch, event) in the order of the watches."""

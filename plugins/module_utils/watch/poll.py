@@ -48,10 +48,10 @@ class Target:
 class Request:
     """What one poll reads: run directories, and the queue.
 
-    `jobs`: the ids to ask squeue about; without any it is not called. `budget`: the maximum of queries a minute; 0 sets
-    no limit. `hold`: wait up to this many seconds for a change before reading. `log_bytes`: the most bytes of a log
-    that is not read whole. `checker`: the modules of the runtime that check an artifact, as (name, source), each after
-    those that it imports; empty where none is to be checked.
+    `hold`: wait up to this many seconds for a change before reading. `jobs`: the ids to ask squeue about after that;
+    it is not called without any, or where something has changed. `budget`: the maximum of queries a minute; 0 sets no
+    limit. `log_bytes`: the most bytes of a log that is not read whole. `checker`: the modules of the runtime that check
+    an artifact, as (name, source), each after those that it imports; empty where none is to be checked.
     """
 
     targets: tuple[Target, ...]

@@ -6,8 +6,8 @@
 No program from the cluster is executed: the artifact is checked by this release's checker
 (runtime/artifact/outcome.py), whose source comes with the request.
 
-A poll that may wait first asks twice a second whether a run directory has changed. That opens one folder and reads no
-file.
+A poll that may wait first asks four times a second whether a run directory has changed. That opens one folder and reads
+no file.
 """
 
 from __future__ import annotations
@@ -52,20 +52,21 @@ _REPORTED = re.compile(rb"\[report (\S+) 1/\d+\] ")
 JUDGE_SECONDS = 60
 GATE_CHARACTERS = 200
 # How often (seconds) a poll that waits asks whether anything has changed.
-PAUSE = 0.5
+PAUSE = 0.25
 
 
 def answer(request: Request) -> Poll:
-    """Ask the queue, wait for a change where the request allows it, and read every run directory."""
+    """Wait for a change where the request allows it, ask the queue if there was none, and read every run directory."""
     queue = Poll(whole=True)
-    if request.jobs:
+    held = _await_change(request.targets, request.hold) if request.hold else 0.0
+    # What has changed comes first: often it is the end of the job.
+    if request.jobs and held >= request.hold:
         # Most polls ask nothing of Slurm, and are to cost the login node little.
         from ansible_collections.rankzero.slurm.plugins.module_utils.watch.queue import asked
 
         queue = asked(request.jobs, request.budget)
         if queue.asked and not queue.silent:
             queue = _with_alternatives(queue, request)
-    held = _await_change(request.targets, request.hold) if request.hold else 0.0
     checker = loaded(request.checker) if request.checker else None
     if checker is not None:
         _soft, hard = resource.getrlimit(resource.RLIMIT_CPU)

@@ -303,23 +303,23 @@ class Wait(abc.ABC):
         pause = 0.0
         while not waits.done:
             now = time.monotonic()
-            ask = waits.ask_queue(now)
-            targets = tuple(waits.targets(now, asks=ask))
+            ask = waits.ask_queue(now + pause)
+            targets = tuple(waits.targets(now))
             request = Request(
                 targets,
                 jobs=tuple(waits.jobs()) if ask else (),
                 budget=self._options.queue_budget,
-                hold=0.0 if ask else pause,
+                hold=pause,
                 checker=checker() if any(target.artifact for target in targets) else (),
             )
             seen, round_trip = self._polled(request, screens[0].show_line)
             polls += 1
             asked += seen.asked
-            moments += [now] * bool(ask)
             for view in seen.views:
                 if view.untrusted:
                     raise RankzeroError(view.untrusted)
             now = time.monotonic()
+            moments += [now] * (seen.asked or seen.spent)
             for index, event in waits.feed(seen, now):
                 if event.kind not in LOOKED_AT:
                     screens[index].events([event] if event.text else [])
@@ -339,8 +339,7 @@ class Wait(abc.ABC):
                 break
             pause = waits.delay(max(0.0, round_trip - seen.held))
             pause = pause if left is None else min(pause, left)
-            # A queue that was called in vain is not called again at once.
-            if not (waits.holds() and seen.whole) or (ask and waits.ask_queue(now)):
+            if not (waits.holds() and seen.whole):
                 time.sleep(pause)
                 pause = 0.0
         for screen in screens:

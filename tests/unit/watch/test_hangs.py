@@ -49,3 +49,14 @@ def test_a_silent_start_makes_the_wait_look_at_the_ranks() -> None:
     assert watch.feed(seen(asked=False, started=STARTED), 50.0) == []
     (event,) = watch.feed(seen(asked=False, started=STARTED), 70.0)
     assert (event.kind, event.text, watch.stands) == ("quiet", "", "")
+
+
+def test_a_silence_begins_when_the_log_was_written_and_not_at_the_look_that_saw_it() -> None:
+    """Unless the clocks are wrong: what is new was not there at the look before."""
+    for age, since in ((4.0, 36.0), (1000.0, 30.0)):
+        watch = Watch(RUN, "7")
+        watch.feed(seen(record(), started=STARTED), 0.0)
+        watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 0, 4, "one\n")), 30.0)
+        watch.feed(seen(asked=False, started=STARTED, log=LogChunk(0, 4, 8, "two\n", age=age)), 40.0)
+        assert watch.feed(seen(asked=False, started=STARTED), since + 59.0) == []
+        assert [event.kind for event in watch.feed(seen(asked=False, started=STARTED), since + 60.0)] == ["quiet"]

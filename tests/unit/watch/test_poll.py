@@ -11,7 +11,6 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -346,52 +345,3 @@ def test_a_poll_that_does_not_ask_the_queue_starts_no_other_program(
 def test_the_request_of_another_release_is_refused() -> None:
     with pytest.raises(RankzeroError, match="x_request"):
         Request.of({**Request(()).as_dict(), "marker": "@@"})
-
-
-@pytest.mark.parametrize("name", ["claim", "started.json", "outcome.json"])
-def test_a_poll_waits_until_the_job_writes_something(login: Login, run_dir: Path, name: str) -> None:
-    before = login.poll(Target(str(run_dir), "7"))
-    assert before.held == 0
-    target = Target(str(run_dir), "7", state=before.views[0].state)
-    unchanged = login.poll(target, hold=0.2)
-    assert unchanged.held >= 0.2 and unchanged.views[0].state == before.views[0].state
-    with ThreadPoolExecutor(1) as beside:
-        waiting = beside.submit(login.poll, target, hold=60.0)
-        (run_dir / f".{name}").write_text("1 lab 8\n" if name == "claim" else '{"attempt": 0}')
-        (run_dir / f".{name}").rename(run_dir / name)
-        found = waiting.result()
-    assert found.held < 60 and found.views[0].state != before.views[0].state
-    view = found.views[0]
-    assert [view.claim, view.started, view.outcome].count(None) == 2
-
-
-def test_a_poll_that_waits_opens_one_folder_at_a_time_and_no_file(
-    run_dir: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    Run(run_dir).ended()
-    state = remote_poll.state_of(str(run_dir), "work/out")
-    target = Target(str(run_dir), "7", artifact="work/out", state=state)
-    opened: list[str] = []
-    now = [0.0]
-    open_ = os.open
-    monkeypatch.setattr(os, "open", lambda path, flags: opened.append(path) or open_(path, flags))
-    monkeypatch.setattr(remote_poll.time, "monotonic", lambda: now[0])
-    monkeypatch.setattr(remote_poll.time, "sleep", lambda seconds: now.__setitem__(0, now[0] + seconds))
-    assert remote_poll._await_change([target], 5.0) == 5.0
-    assert set(opened) == {str(run_dir)} and len(opened) <= 5.0 / remote_poll.PAUSE + 1
-    (run_dir / "work").mkdir()
-    (run_dir / "work" / "out").write_text("1")
-    assert remote_poll._await_change([target], 5.0) == 0.0
-
-
-def test_a_poll_ends_when_nobody_reads_it_any_more(login: Login, run_dir: Path) -> None:
-    login.poll(Target(str(run_dir), "7", state="another"), hold=600.0)
-    command, request = login.sent
-    state = remote_poll.state_of(str(run_dir), "")
-    streams: dict[str, Any] = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE, "stderr": subprocess.DEVNULL}
-    waiting = subprocess.Popen(["/bin/sh", "-c", command], env=login.environment, **streams)
-    assert waiting.stdin and waiting.stdout
-    waiting.stdin.write(request.replace(b'"another"', json.dumps(state).encode()))
-    waiting.stdin.close()
-    waiting.stdout.close()
-    assert waiting.wait(60) != 0

@@ -12,12 +12,10 @@ reduced to such bits at once, and only places with the right bits are digested.
 from __future__ import annotations
 
 import base64
-import hashlib
 import json
 import os
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-from urllib.parse import quote
 
 # The file in a run directory.
 FILE = "secrets.sums"
@@ -78,7 +76,7 @@ class KnownSecrets:
         for row in rows[:_MOST_ROWS]:
             if SHORTEST <= row.length <= LONGEST and len(row.bits) == min(row.length, _BITS):
                 self._rows.setdefault((row.length, row.bits), set()).add(row.digest)
-        self._halves = _halves(self._salt)
+        self._halves = _halves(self._salt) if self._rows else b""
 
     def spans(self, data: bytes) -> Iterator[tuple[int, int]]:
         """Yield begin and end of each secret in `data`."""
@@ -96,6 +94,8 @@ class KnownSecrets:
 
 def _halves(salt: bytes) -> bytes:
     """The table for `bytes.translate` that says in which half of all bytes a byte is."""
+    import hashlib  # a launch without secrets, which most looks read, needs none
+
     order = sorted(range(256), key=lambda byte: hashlib.sha256(salt + bytes([byte])).digest())
     table = bytearray(256)
     for byte in order[:128]:
@@ -104,11 +104,15 @@ def _halves(salt: bytes) -> bytes:
 
 
 def _digest(salt: bytes, value: bytes) -> str:
+    import hashlib
+
     return hashlib.sha256(salt + value).hexdigest()
 
 
 def _forms(value: bytes) -> Iterator[bytes]:
     """The texts by which a value shows: whole, each of its lines, and as an address or JSON quotes them."""
+    from urllib.parse import quote
+
     # By lines, too: where the ranks of a node share a log, each line begins with its rank.
     for part in (value, *value.splitlines()):
         for form in (part, quote(part, safe="").encode(), _in_json(part)):
