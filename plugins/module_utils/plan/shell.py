@@ -108,8 +108,10 @@ def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
 def _allocate(plan: Plan) -> tuple[str, ...]:
     spec = plan.spec
     words = ["salloc", f"--job-name={plan.name}.shell"]
-    own = {row.sbatch.name: row.for_salloc(spec) for row in PLAIN}
-    for name, line in plan.header:
+    # One session cannot wait for several allocations: of several alternatives it takes the first.
+    first: dict[str, str] = next(iter(spec.resources.any_of), {})
+    own = {**{row.sbatch.name: row.for_salloc(spec) for row in PLAIN}, **first}
+    for name, line in {**dict(plan.header), **first}.items():
         value = own.get(name, line)
         if value and name not in BATCH_ONLY and (name != "comment" or name in spec.resources.sbatch):
             words.append(_option(name, value))

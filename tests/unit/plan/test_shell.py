@@ -53,6 +53,16 @@ def test_salloc_asks_for_what_the_job_would_get() -> None:
     }  # fmt: skip
 
 
+def test_of_several_alternatives_a_session_takes_the_first() -> None:
+    ways = [{"account": "a", "time": "00:30:00"}, {"partition": "b"}]
+    found = options(session(planned(resources={"any_of": ways, "partition": "batch"})).allocate)
+    assert {name: found[name] for name in ("account", "partition", "time")} == {
+        "account": "a",
+        "partition": "batch",
+        "time": "00:30:00",
+    }
+
+
 def test_nothing_of_the_batch_script_reaches_salloc() -> None:
     made = planned(checkpoint={"signal_before_end": 60, "requeue": True})
     assert set(options(session(made).allocate)) == {"job-name", "nodes", "ntasks-per-node", "cpus-per-task", "time"}
