@@ -175,6 +175,8 @@ class Storm:
                 "then": "end" if job.then_end else "let_run",
             },
         }
+        if job.several:
+            spec["resources"]["any_of"] = [{"time": limit} for limit in (LIMIT, "00:02:59", "00:02:58")]
         if kind == HANDOVER:
             spec["checkpoint"] = {"signal_before_end": 30, "requeue": True}
         sealed = job.sealed and bool(self.ground.sealed)

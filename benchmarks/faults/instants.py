@@ -26,8 +26,10 @@ WAITED, WAITED_ALONE = 0.5, 0.25
 ARRAYS, ELEMENTS, SPARES = 0.15, 3, 0.15
 #: Share of the launches, of those that are no array, with roles, and the ways of these (`with_roles.WAYS`).
 ROLES, WAYS = 0.35, ("restart", "fail", "share")
+#: Share of the launches of one program that are submitted several times (resources.any_of).
+SEVERAL = 0.3
 #: What a launch may be.
-SHAPES = ("plain", "array", *WAYS)
+SHAPES = ("plain", "several", "array", *WAYS)
 #: Share of the launches whose Python is in a sealed environment.
 SEALED = 0.5
 #: A node that is lost under ranks with a spare one is lost in this first part of their program, which runs so many
@@ -60,7 +62,7 @@ class Job:
 
     `waited`: a playbook makes it, and waits for it. `elements`: more than one is a job array. `sealed`: its Python is
     in a sealed environment. `healing`: its ranks fail together, as in a collective. `way`: of its roles; "" if it has
-    none. `servers`: how many processes its other role has.
+    none. `servers`: how many processes its other role has. `several`: it has several jobs, of which one is to run.
     """
 
     start: float
@@ -74,11 +76,12 @@ class Job:
     healing: bool = False
     way: str = ""
     servers: int = 1
+    several: bool = False
 
     @property
     def shape(self) -> str:
         """The kind of launch that it is: a part of its name."""
-        return self.way or ("array" if self.elements > 1 else "plain")
+        return self.way or ("array" if self.elements > 1 else "several" if self.several else "plain")
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,9 @@ class _Plan:
             # With roles, its second node is the other role's.
             nodes, way = (1, WAYS[1]) if way else (2, "")
             return Job(start, seconds + LONGER, nodes, then_end, waited, 1, 1, sealed, True, way)
-        return Job(start, seconds, 1 if way else nodes, then_end, waited, elements, spares, sealed, False, way, servers)
+        several = self.chance.random() < SEVERAL and elements == 1 and not way
+        shape = (elements, spares, sealed, False, way, servers, several)
+        return Job(start, seconds, 1 if way else nodes, then_end, waited, *shape)
 
     def single(self, kind: Kind, launches: Sequence[int] = ()) -> Injection:
         gone = round(self.chance.uniform(*kind.gone) * (self.scale.gone if kind.breaks else 1.0), 2)
