@@ -6,7 +6,7 @@ bytes and connections, and their slopes.
 
 benchmarks/run scale [--nodes 64,256,1024] [--ranks 8] [--lab 8,32,64]. The preflight's real programs run on this
 machine: the first node, a node in the middle and the last one look for themselves, the reports of all others are copies
-of theirs, and the first node judges all. Above 64 nodes the real collector brings logs and samples of each node; below,
+of theirs, and the first node judges all. Of many ranks the real collector brings logs and samples of each node; of few,
 the files that rank.sh and the sampler write are counted. Python reports its own opens, listings, processes and
 connections (audit events). No cluster is needed. srun alone, without a preflight, does none of this; what it starts on
 each node is not counted for either.
@@ -53,8 +53,16 @@ with open(answer, "w") as stream:
     json.dump(counts, stream)
 sys.exit(code)
 """
-#: On more nodes, those of the preflight (preflight/preflight_steps.py) and of the logs (`logs.per`) share files.
-MANY_NODES, MANY_LOGS = 16, 64
+#: The first node's judgement, which is the conductor's: JUDGE RUNTIME FOLDER NODES RANKS.
+JUDGE = """\
+import sys
+runtime, folder, nodes, ranks = sys.argv[1:]
+sys.path.insert(0, runtime)
+from preflight.judge import Question, judge
+names = nodes.split(",")
+judged = judge(Question(folder, names, wanted=len(names), tasks_per_node=int(ranks)))
+assert judged.action == "run", judged.message
+"""
 KINDS = ("opens", "listings", "processes", "connections")
 
 
@@ -67,21 +75,13 @@ class Preflight:
         self.nodes = [f"node{number:05d}" for number in range(nodes)]
         self.ranks = ranks
 
-    @property
-    def together(self) -> bool:
-        """Whether srun writes what all tasks say to one file, the nodes' reports among it."""
-        return len(self.nodes) > MANY_NODES
-
-    def traced(self, command: str, node: int, *words: str) -> tuple[dict[str, int], float, str]:
+    def traced(self, node: int, program: str, *words: str) -> tuple[dict[str, int], float, str]:
         """The counts of one program of the preflight as one node runs it, its CPU seconds, and what it printed."""
         answer = self.folder.parent / "counts.json"
         environment = {**os.environ, "SLURM_NODEID": str(node), "SLURM_JOB_ID": "7", "RANKZERO_RUNTIME": RUNTIME}
-        program = [sys.executable, "-IB", "-c", TRACED, str(answer), str(self.folder), PROGRAM]
-        names = [str(self.folder), ",".join(self.nodes), "--wanted", str(len(self.nodes))]
+        counting = [sys.executable, "-IB", "-c", TRACED, str(answer), str(self.folder), program]
         begun = os.times()
-        done = subprocess.run(
-            [*program, command, *names, *words], env=environment, check=True, stdout=subprocess.PIPE, text=True
-        )
+        done = subprocess.run([*counting, *words], env=environment, check=True, stdout=subprocess.PIPE, text=True)
         ended = os.times()
         spent = ended.children_user + ended.children_system - begun.children_user - begun.children_system
         return json.loads(answer.read_text()), spent, done.stdout
@@ -89,30 +89,30 @@ class Preflight:
     def look(self) -> dict[str, float]:
         """The cost of one node: the mean of the first, a middle and the last one. The others get copies of a report."""
         sampled = sorted({0, len(self.nodes) // 2, len(self.nodes) - 1})
-        words = ["--ranks-per-node", str(self.ranks), *(["--together"] if self.together else [])]
-        traced = {node: self.traced("node", node, *words) for node in sampled}
+        words = ["node", str(self.folder), ",".join(self.nodes), "--wanted", str(len(self.nodes))]
+        words += ["--ranks-per-node", str(self.ranks)]
+        traced = {node: self.traced(node, PROGRAM, *words) for node in sampled}
         last, printed = self.nodes[sampled[-1]], traced[sampled[-1]][2]
-        report = "" if self.together else (self.folder / f"{last}.json").read_text()
         for number, name in enumerate(self.nodes):
-            if report and number not in sampled:
-                (self.folder / f"{name}.json").write_text(report)
             lines = [f"[binding] task={number * self.ranks + rank} node={name} cpus=0-3 online=0-3 gpus=none\n"
                      for rank in range(self.ranks)]  # fmt: skip
             own = traced[number][2] if number in traced else printed.replace(f" {last} ", f" {name} ")
-            self.said(name, [*lines, *own.splitlines(keepends=True)], number * self.ranks)
+            self.said([*lines, *own.splitlines(keepends=True)], number * self.ranks)
         return {kind: statistics.mean(counts[kind] for counts, *_rest in traced.values()) for kind in KINDS}
 
-    def said(self, name: str, lines: Sequence[str], task: int) -> None:
-        """Write what the tasks of a node said: on many nodes srun labels it, and writes it to one file."""
-        with (self.folder / ("_tasks.log" if self.together else f"{name}.log")).open("a") as stream:
+    def said(self, lines: Sequence[str], task: int) -> None:
+        """Write what the tasks of a node said, as srun does it for all nodes."""
+        with (self.folder / "_tasks.log").open("a") as stream:
             for line in lines:
                 number = line.split("=")[1].split()[0] if line.startswith("[binding] ") else task
-                stream.write(f"{number}: {line}" if self.together else line)
+                stream.write(f"{number}: {line}")
 
     def judge(self) -> tuple[dict[str, int], float]:
         """The cost of the first node's judgement of all, and its CPU seconds."""
-        counts, seconds, _printed = self.traced("judge", 0, "--tasks-per-node", str(self.ranks))
-        assert "action run" in (self.folder / "verdict").read_text(), "these nodes are fit"
+        program = self.folder.parent / "judge.py"
+        program.write_text(JUDGE)
+        words = [RUNTIME, str(self.folder), ",".join(self.nodes), str(self.ranks)]
+        counts, seconds, _printed = self.traced(0, str(program), *words)
         return counts, seconds
 
     def files(self) -> tuple[int, int]:
@@ -159,7 +159,9 @@ def main() -> None:
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-            for name, number in logs.measured(Path(folder), size, options.ranks, many=size > MANY_LOGS).items():
+            for name, number in logs.measured(
+                Path(folder), size, options.ranks, many=size * options.ranks > MOST_LOGS
+            ).items():
                 rows.setdefault(name, []).append(number)
         rows.setdefault("files of preflight, logs and samples", []).append(
             files + rows["files of logs and samples"][-1]

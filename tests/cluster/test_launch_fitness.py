@@ -182,8 +182,6 @@ def test_a_job_requeues_itself_without_the_node_and_asks_no_other_one_twice(site
     wanted = {
         "resources": {"nodes": 2, "exclude": ["node01", "node[05-08]"], "time": "00:10:00"},
         "preflight": {"on_failure": "requeue", "imports": ["json"]},
-        # As on many nodes: srun itself writes what all nodes say to one file.
-        "setup": {"commands": ["export RANKZERO_MANY_NODES=0"]},
     }
     site.launch(site.job("true", name="store"))
     with without_python(lab, "node03"):

@@ -71,11 +71,7 @@ def test_roles_get_nodes_of_several_partitions_in_one_job(look: Site) -> None:
         roles,
         resources={"time": "00:05:00", "partition": "batch"},
         environment={"mode": mode, "project": str(look.folder / "code")},
-        # What the tasks of the preflight say is in one file, as on many nodes: srun labels it by component and task.
-        setup={
-            "commands": ["export RANKZERO_MANY_NODES=1"],
-            "before_ranks": ['touch "$RANKZERO_RUN_DIR/before-$SLURMD_NODENAME"'],
-        },
+        setup={"before_ranks": ['touch "$RANKZERO_RUN_DIR/before-$SLURMD_NODENAME"']},
         artifact={"path": "result.json"},
     )
     # What the settings of pip on the login node are.

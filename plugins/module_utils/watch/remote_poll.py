@@ -44,9 +44,7 @@ FILES = ("claim", "started.json", "no-python", "outcome.json")
 WHOLE_LOG_BYTES = 256 * 1024
 # The largest artifact whose content is checked (bytes), and the CPU time limit of the check (JUDGE_SECONDS).
 MOST_BYTES = 8 << 20
-# The preflight writes these in addition to one file for each node. On many nodes all reports are in one file, of which
-# this many bytes are read.
-NOT_OF_NODES = frozenset({"exchange.json", "unfit.json"})
+# The file with the reports of all nodes (runtime/node/reports.py), of which this many bytes are read.
 TOGETHER, TOGETHER_BYTES = "_tasks.log", 32 << 20
 _REPORTED = re.compile(rb"\[report (\S+) 1/\d+\] ")
 JUDGE_SECONDS = 60
@@ -191,12 +189,10 @@ def _newest_preflight(place: _Place) -> str:
 
 def _looked_at(place: _Place, folder: str) -> int:
     """The number of nodes that this preflight has results from."""
-    names = place.shown.names(folder) if folder else []
-    own = sum(name.endswith(".json") and name not in NOT_OF_NODES for name in names)
-    if not own and TOGETHER in names:
+    if folder and TOGETHER in place.shown.names(folder):
         with contextlib.suppress(OSError, Untrusted), place.shown.stream(f"{folder}/{TOGETHER}") as stream:
             return len(set(_REPORTED.findall(stream.read(TOGETHER_BYTES))))
-    return own
+    return 0
 
 
 def _gate(place: _Place, started: Mapping[str, object], there: Sequence[str]) -> str:

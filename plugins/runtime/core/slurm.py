@@ -23,7 +23,9 @@ def query(job: Job, *words: str, seconds: float = SECONDS, both: bool = False) -
 
 
 def host_names(job: Job, names: str) -> list[str]:
-    """The nodes of a node list; empty where scontrol cannot expand it."""
+    """The nodes of a node list; empty where scontrol cannot expand it. One name is no list."""
+    if names and "[" not in names and "," not in names:
+        return [names]
     code, text = query(job, "scontrol", "show", "hostnames", names)
     return text.split() if code == 0 else []
 

@@ -129,6 +129,8 @@ class Preflight:
     blocks: dict[str, str] = field(default_factory=dict)
     # How the step ended before its time was over; empty if it used the whole budget.
     ended: str = ""
+    # Node -> srun's reason why it could start no task there.
+    unstarted: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(eq=False)

@@ -19,6 +19,7 @@ from core import held_steps, processes, workdir
 from core.log import log_line, publish_json
 from core.state import Job
 from node import node_steps
+from node.reports import reports_of
 
 
 def _step(job: Job, seconds: int, command: str, names: str, *options: str) -> list[str]:
@@ -38,6 +39,9 @@ def copy_missing(job: Job) -> None:
     reports.
     """
     asked, deadline = job.preflight, processes.after(job.number("RANKZERO_STAGE_BUDGET"))
+    # Mostly nothing is missing, and then no program need be started to say so.
+    if not any(report and report["lacks"] for report in reports_of(asked.folder, asked.names.split(",")).values()):
+        return
     options = ["--code", job.get("RANKZERO_CODE"), "--python", job.get("RANKZERO_PYTHON")]
     plan = _here(
         job, 120, "plan", asked.folder, asked.names, *options, "--archives", job.get("RANKZERO_ARCHIVES")

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import Any
 
-# What all tasks of the preflight's step said, where srun writes it to one file; the kind of text that is a report.
+# What all tasks of the preflight's step said, which srun writes to one file; the kind of text that is a report.
 TOGETHER, KIND = "_tasks.log", "report"
 
 
@@ -56,7 +56,7 @@ def required(absent: Sequence[str], prefix: str) -> str:
 
 
 def reports_of(folder: str, names: list[str]) -> dict[str, Any]:
-    """{node: its report, or None}: from a file of its own, else from what srun has written for many nodes."""
+    """{node: its report, or None}: the amended one, which is a file (`amend`), else what it has printed."""
     own = read_all(folder, [f"{name}.json" for name in names])
     reports = {name: own[f"{name}.json"] for name in names}
     silent = {name for name in names if reports[name] is None}

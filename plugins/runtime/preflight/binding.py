@@ -14,10 +14,13 @@ import contextlib
 import os
 import re
 
+from node.reports import TOGETHER
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Iterable, Sequence
+
+    from preflight.question import Question
 
     # (task, CPUs, machine's CPUs, GPUs), and the tasks of each node.
     Task = tuple[int, set[int], set[int], list[str]]
@@ -70,13 +73,12 @@ def unbound() -> None:
 
 
 def output(folder: str) -> str:
-    """What the tasks of the preflight step said of themselves, a line each: from a file a node, or one for all."""
+    """What the tasks of the preflight step said of themselves, a line each."""
     lines = []
-    for name in sorted(os.listdir(folder)):
-        if name.endswith(".log"):
-            with open(os.path.join(folder, name), encoding="utf-8", errors="replace") as stream:
-                # Others print there as well, a login's profile for one.
-                lines += [line.rstrip("\n") for line in iter(lambda: stream.readline(LONGEST), "") if LINE.match(line)]
+    path = os.path.join(folder, TOGETHER)
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
+        # Others print there as well, a login's profile for one.
+        lines += [line.rstrip("\n") for line in iter(lambda: stream.readline(LONGEST), "") if LINE.match(line)]
     return "\n".join(lines)
 
 
@@ -104,7 +106,7 @@ def promised(asked: int | dict[str, int], node: str) -> int:
     return asked.get(node, 0) if isinstance(asked, dict) else asked
 
 
-def problems(tasks: Sequence[Task], wanted: argparse.Namespace, node: str = "") -> list[str]:
+def problems(tasks: Sequence[Task], wanted: Question, node: str = "") -> list[str]:
     """What is too little on a node, a sentence each. Where a lab promises more CPUs than there are, all are enough.
 
     `wanted`: tasks_per_node, cpus_per_task and gpus.
@@ -132,7 +134,7 @@ def problems(tasks: Sequence[Task], wanted: argparse.Namespace, node: str = "") 
     return problems
 
 
-def shortages(nodes: Layouts, wanted: argparse.Namespace) -> dict[str, list[str]]:
+def shortages(nodes: Layouts, wanted: Question) -> dict[str, list[str]]:
     """{node: its problems} of the nodes of `layouts` that have any."""
     problems_of = {node: problems(tasks, wanted, node) for node, tasks in nodes.items()}
     return {node: few for node, few in problems_of.items() if few}

@@ -5,7 +5,7 @@
 #
 # Says what one task is bound to, in one line of the preflight step's output; binding.py reads it. The preflight is
 # placed as the ranks will be; the first task of a node then does the looking, the others are done.
-# Usage: binding.sh PROGRAM [ARG ...]
+# Sourced by a bash whose arguments are the program of the first task: PROGRAM [ARG ...]
 set -u
 cpus=unknown
 while read -r name value; do

@@ -2,22 +2,23 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What follows from the nodes' reports: which nodes the ranks run on, which are left out and why, which interface
-all of them share. Runs on the first node, over documents alone.
+all of them share. Runs in the conductor, over documents alone.
 """
 
 from __future__ import annotations
 
+import contextlib
 import os
+import re
 
-from core.files import names_in, publish, read, read_all
-from core.log import ending
+from core.files import publish, read, read_all
 from node.reports import TOGETHER, reports_of
 from preflight import binding, topology
 from preflight.network import RDMA
+from preflight.question import Judgement, Question
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import argparse
     from collections.abc import Callable, Mapping, Sequence
     from typing import Any
 
@@ -29,43 +30,38 @@ if TYPE_CHECKING:
 SLOW_SHARE = 0.5
 COMPARABLE = 3  # with fewer nodes there is no median to be far from
 WORDS_MAX = 300
-# Bytes at the end of a node's log that are looked at, and of a line.
+# Bytes of a line that are looked at.
 WORDS_BYTES = 64 << 10
+# What srun --label writes before a line: a task, of a heterogeneous job with its component. What a task says first
+# where its node has no runtime to say more.
+LABEL, NODE = re.compile(r"[P\d ]+"), re.compile(r"\[node\] (\S+)")
 
 
-def last_words(path: str) -> str:
-    """The last line of what a node's tasks said besides what they are bound to, or nothing."""
-    lines = [line.strip() for line in ending(path, most=WORDS_BYTES).splitlines()]
-    words = [line for line in lines if line and not binding.LINE.match(line)]
-    return words[-1][:WORDS_MAX] if words else ""
-
-
-def last_words_together(path: str) -> dict[str, str]:
-    """{node: the last line that its tasks said} from the file that srun writes for many nodes."""
+def last_words(path: str) -> dict[str, str]:
+    """{node: the last line that its tasks said besides what they are bound to} from the file that srun writes."""
     node_of, words = {}, {}
-    with open(path, encoding="utf-8", errors="replace") as stream:
+    with contextlib.suppress(OSError), open(path, encoding="utf-8", errors="replace") as stream:
         for line in iter(lambda: stream.readline(WORDS_BYTES), ""):
-            task, _colon, text = line.strip().partition(": ")
-            bound = binding.LINE.match(line.strip())
+            label, _colon, text = line.strip().partition(": ")
+            bound, unseen = binding.LINE.match(line.strip()), NODE.fullmatch(text)
             if bound:
-                node_of[task] = bound[2]
-            elif task.isdecimal() and text.strip():
-                words[task] = text.strip()[:WORDS_MAX]
-    return {node_of[task]: text for task, text in words.items() if task in node_of}
+                node_of[label] = bound[2]
+            elif unseen:
+                node_of[label] = unseen[1]
+            elif LABEL.fullmatch(label) and text.strip():
+                words[label] = text.strip()[:WORDS_MAX]
+    return {node_of[label]: text for label, text in words.items() if label in node_of}
 
 
-def problems_of(arguments: argparse.Namespace, names: list[str], reports: dict[str, Any], short: Problems) -> Problems:
+def problems_of(asked: Question, reports: dict[str, Any], short: Problems) -> Problems:
     """{node: its problems} of the nodes that are not fit. `short`: binding.shortages."""
-    # Listed once: half of the nodes may be silent.
-    logs = names_in(arguments.folder) if None in reports.values() else set()
-    together = last_words_together(os.path.join(arguments.folder, TOGETHER)) if TOGETHER in logs else {}
-    problems, ended = {}, arguments.ended and f": the preflight's step ended {arguments.ended}"
-    for name in names:
+    words = last_words(os.path.join(asked.folder, TOGETHER)) if None in reports.values() else {}
+    words.update({name: f"srun could not start a task there: {reason}" for name, reason in asked.unstarted.items()})
+    problems, ended = {}, asked.ended and f": the preflight's step ended {asked.ended}"
+    for name in asked.names:
         if reports[name] is None:
-            log = f"{name}.log"
-            words = last_words(os.path.join(arguments.folder, log)) if log in logs else together.get(name, "")
-            silence = f"no report{ended}" if ended else f"no report within {arguments.budget} s"
-            problems[name] = [f"no report: {words}" if words else silence]
+            silence = f"no report{ended}" if ended else f"no report within {asked.budget} s"
+            problems[name] = [f"no report: {words[name]}" if name in words else silence]
         elif reports[name]["problems"] or name in short:
             problems[name] = [*reports[name]["problems"], *short.get(name, ())]
     return problems
@@ -210,18 +206,20 @@ def limits_of(name: str, reports: dict[str, Any], level: str) -> list[str]:
     return [each["words"] for each in (reports[name] or {}).get("limits", ()) if each["level"] == level]
 
 
-def select(arguments: argparse.Namespace) -> int:
-    """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it."""
-    names = arguments.nodes.split(",")
-    reports = reports_of(arguments.folder, names)
-    short = binding.shortages(binding.layouts(binding.output(arguments.folder)), arguments)
-    unfit = problems_of(arguments, names, reports, short)
+def select(asked: Question, megabytes: int) -> list[str]:
+    """Who measures with whom: the fit nodes, over the interface that they share, by torch where all of them have it.
+    None where fewer than two share one.
+    """
+    names = asked.names
+    reports = reports_of(asked.folder, names)
+    short = binding.shortages(binding.layouts(binding.output(asked.folder)), asked)
+    unfit = problems_of(asked, reports, short)
     fit = [name for name in names if name not in unfit]
     lacking = without_fast_interface(fit, reports)
     nodes = [name for name in fit if name not in lacking] or fit
     common = common_interfaces(nodes, reports)
     if len(nodes) < 2 or not common:
-        return 0
+        return []
     torch = all(reports[name]["torch"] for name in nodes)
     how = "all-reduce by torch" if torch else "exchange over TCP (no torch here)"
     plan = {
@@ -229,12 +227,11 @@ def select(arguments: argparse.Namespace) -> int:
         "interface": common[0],
         "addresses": {name: reports[name]["own"][common[0]] for name in nodes},
         "torch": torch,
-        "seconds": max(1.0, (arguments.budget - 10) / len(rounds(len(nodes)))),
-        "words": f"{how} of {arguments.megabytes} MB between neighbours over {common[0]}",
+        "seconds": max(1.0, (asked.budget - 10) / len(rounds(len(nodes)))),
+        "words": f"{how} of {megabytes} MB between neighbours over {common[0]}",
     }
-    publish(os.path.join(arguments.folder, "exchange.json"), plan)
-    print(",".join(nodes))
-    return 0
+    publish(os.path.join(asked.folder, "exchange.json"), plan)
+    return nodes
 
 
 def line_of(name: str, report: dict[str, Any] | None, speeds: Mapping[str, float]) -> str:
@@ -245,63 +242,65 @@ def line_of(name: str, report: dict[str, Any] | None, speeds: Mapping[str, float
     return " ".join([name] + ["{}={}".format(*column) for column in columns.items()]) if columns else ""
 
 
-def judge(arguments: argparse.Namespace) -> int:
-    folder, names = arguments.folder, arguments.nodes.split(",")
+def one_line(text: str) -> str:
+    """What a node's Python said may hold anything."""
+    return " ".join(text.split())
+
+
+def judge(asked: Question) -> Judgement:
+    """Which nodes the ranks get, and the table that says why. Writes FOLDER/unfit.json."""
+    folder, names = asked.folder, asked.names
     reports = reports_of(folder, names)
     bound = binding.layouts(binding.output(folder))
-    short = binding.shortages(bound, arguments)
-    unfit = problems_of(arguments, names, reports, short)
+    short = binding.shortages(bound, asked)
+    unfit = problems_of(asked, reports, short)
     fit = [name for name in names if name not in unfit]
     speeds, measured = bandwidths(folder, fit)
     slow = {**slow_links(speeds), **without_fast_interface(fit, reports)}
-    if arguments.slow == "fail":
+    if asked.slow == "fail":
         unfit.update({name: [why] for name, why in slow.items()})
     # Where every node is bound to too little it is the job's options that do it.
     common = (
         [problem for node_problems in short.values() for problem in node_problems] if len(short) == len(bound) else []
     )
     blamed = own_problems(names, reports, unfit, common)
-    group, blocks = arguments.group_nodes, topology.blocks_of(fit, reports)
+    group, blocks = asked.group_nodes, topology.blocks_of(fit, reports)
 
     def pick(nodes: list[str]) -> list[str]:
-        return topology.choose(nodes, arguments.wanted, slow, blocks, group)
+        return topology.choose(nodes, asked.wanted, slow, blocks, group)
 
-    action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, pick)
+    action, chosen, message = decide(names, asked.wanted, asked.policy, unfit, blamed, pick)
     # On any other node the ranks would start. It is the site's doing, which no other job's nodes need pay for.
     while chosen and (errors := limits_of(chosen[0], reports, "error")):
         unfit[chosen[0]] = [f"as the first node: {words}" for words in errors]
-        action, chosen, message = decide(names, arguments.wanted, arguments.policy, unfit, blamed, pick)
+        action, chosen, message = decide(names, asked.wanted, asked.policy, unfit, blamed, pick)
     interfaces = common_interfaces(chosen, reports) if chosen else []
-    for name in names:
-        print(line_of(name, reports[name], speeds) or f"{name} {unfit[name][0]}")
+    lines = [line_of(name, reports[name], speeds) or f"{name} {unfit[name][0]}" for name in names]
     # What the ranks have; where there will be none, what they would have had.
     shown = set(chosen or names)
-    for line in binding.bound({name: bound[name] for name in bound if name in shown}, arguments.gpus):
-        print(line)
+    lines += binding.bound({name: bound[name] for name in bound if name in shown}, asked.gpus)
     if speeds:
         slowest = min(speeds, key=lambda name: speeds[name])
-        print(f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median_of(speeds))}: {measured}")
-    for name, why in slow.items():
-        print(f"slow {name}: {why}")
-    for line in topology.lines(chosen, reports, group):
-        print(line)
-    for words in limits_of(chosen[0], reports, "warning") if chosen else ():
-        print(f"limit {chosen[0]}: {words}")
-    for name in names:
-        for problem in unfit.get(name, ()):
-            print(f"unfit {name}: {problem}")
+        lines.append(
+            f"slowest {slowest} {speed_text(speeds[slowest])}, median {speed_text(median_of(speeds))}: {measured}"
+        )
+    lines += [f"slow {name}: {why}" for name, why in slow.items()]
+    lines += topology.lines(chosen, reports, group)
+    lines += [f"limit {chosen[0]}: {words}" for words in (limits_of(chosen[0], reports, "warning") if chosen else ())]
+    lines += [f"unfit {name}: {problem}" for name in names for problem in unfit.get(name, ())]
     if chosen != names and chosen:
-        print("nodes " + " ".join(chosen))
+        lines.append("nodes " + " ".join(chosen))
     if interfaces:
         why = reports[chosen[0]].get("rules", {}).get(interfaces[0], "no fast network: the first by name")
-        print(f"interface {interfaces[0]} ({why})")
+        lines.append(f"interface {interfaces[0]} ({why})")
     publish(os.path.join(folder, "unfit.json"), {name: "; ".join(problems) for name, problems in unfit.items()})
-    verdict = [("action", action), ("chosen", " ".join(chosen)), ("interface", interfaces[0] if interfaces else "")]
-    ports = reports[chosen[0]]["ports"] if chosen else []
-    verdict += [("ports", " ".join(str(port) for port in ports)), ("message", message)]
-    verdict.append(("blocks", " ".join(f"{name}={block}" for name, block in blocks.items())))
-    verdict += [("blamed", f"{name} {'; '.join(problems)}") for name, problems in blamed.items()]
-    with open(os.path.join(folder, "verdict"), "w", encoding="utf-8") as stream:
-        # One line each: what a node's Python said may hold anything.
-        stream.writelines(f"{key} {' '.join(text.split())}\n" for key, text in verdict)
-    return 0
+    return Judgement(
+        action=action,
+        chosen=chosen,
+        interface=interfaces[0] if interfaces else "",
+        ports=reports[chosen[0]]["ports"] if chosen else [],
+        message=one_line(message),
+        blamed={name: one_line("; ".join(problems)) for name, problems in blamed.items()},
+        blocks=blocks,
+        lines=lines,
+    )

@@ -11,21 +11,23 @@ import os
 import re
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, field
 
 from artifact import verdict
-from core import components, processes, slurm, traps
-from core.log import ending, log_line, publish_json
+from core import components, slurm, traps
+from core.log import log_line, publish_json
 from core.state import SIGNAL, Job
 from end import requeue
 from node import node_steps
 from node.reports import TOGETHER
-from preflight import handout, unstarted
+from preflight import binding, handout, judge, unstarted
+from preflight.question import Judgement, Question
 from rank import step
 from start import attempt
 
-# What one task of each node runs: a node without python3 may still have the environment's, but not one in a folder that
-# it should have made itself: somebody else may have. The node's own last words are in its own file.
+# What each task runs. Where its node does not see the runtime, nothing else would say which node that is.
+_BOUND = '[ -e "$0" ] || echo "[node] $SLURMD_NODENAME"; . "$0"'
+# What one task of each node runs then: a node without python3 may still have the environment's, but not one in a folder
+# that it should have made itself: somebody else may have.
 _LOOK = """
 . "$RANKZERO_RUNTIME/start/python.sh"
 names=(python3)
@@ -36,45 +38,8 @@ echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
 old=$(command -v python3) && [ -x "$old" ] && old=" of at least 3.9" || old=
 echo "no python3$old here"
 exit 78"""
-# On more nodes than this, srun writes what all tasks say to one file, each line with the number of its task; the nodes'
-# reports are among it. On fewer, each node writes files of its own.
-MANY_NODES = 16
 _FIRST_TASK = '[ "${SLURM_LOCALID:-0}" = 0 ] || exit 0; '
 _PYTHON = 'python=$(command -v "$RANKZERO_PYTHON" || command -v python3) || exit 78; exec "$python" -B "$@"'
-
-
-@dataclass(eq=False)
-class Judgement:
-    """What the verdict of the preflight says."""
-
-    action: str = ""
-    chosen: list[str] = field(default_factory=list)
-    interface: str = ""
-    ports: str = ""
-    message: str = ""
-    blamed: dict[str, str] = field(default_factory=dict)
-    blocks: dict[str, str] = field(default_factory=dict)
-
-
-def read_judgement(path: str) -> Judgement:
-    """Each line of the file is a word and a text; what is not there says nothing."""
-    made = Judgement()
-    try:
-        lines = ending(path).splitlines()
-    except OSError:
-        return made
-    for line in lines:
-        key, _space, text = line.strip().partition(" ")
-        if key == "chosen":
-            made.chosen = text.split()
-        elif key == "blamed":
-            node, _space, reason = text.partition(" ")
-            made.blamed[node] = reason
-        elif key == "blocks":
-            made.blocks = dict(pair.split("=", 1) for pair in text.split())
-        elif key in ("action", "interface", "ports", "message"):
-            setattr(made, key, text)
-    return made
 
 
 def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) -> None:
@@ -94,15 +59,14 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
         log_line(f"srun could not start a task on {' '.join(reasons)}: asking the other nodes without")
         unstarted.forget_reports(asked.folder)
         reasons = {**reasons, **_ask(job, answering)}
-    unstarted.explain(asked.folder, reasons)
+    asked.unstarted = reasons
     if job.get("RANKZERO_STAGE"):
         from node import copy_steps
 
         copy_steps.copy_missing(job)
     if job.get("RANKZERO_ALL_REDUCE"):
         _exchange(job)
-    _judge(job)
-    _conclude(job, read_judgement(os.path.join(asked.folder, "verdict")))
+    _conclude(job, _judge(job))
     folder = job.get("RANKZERO_CODE")
     # This node does not see the code, but runs no rank either.
     if folder and not os.path.isdir(folder):
@@ -133,24 +97,19 @@ def _places(job: Job, nodes: Sequence[str]) -> list[str]:
     ]  # fmt: skip
 
 
-def _many(job: Job) -> bool:
-    return len(job.nodes) > job.number("RANKZERO_MANY_NODES", MANY_NODES)
-
-
-def _output(job: Job, together: str = TOGETHER) -> list[str]:
-    """The options of srun for what a step says. `together`: the file's name where it is one for all nodes."""
-    folder = job.preflight.folder
-    if _many(job):
-        return [f"--output={folder}/{together}", "--label", "--open-mode=append"]
-    return [f"--output={folder}/%N.log", "--open-mode=append"]
+def _output(job: Job, name: str = TOGETHER) -> list[str]:
+    """The options of srun for what a step says: in one file for all nodes, each line with the number of its task. The
+    nodes' reports are among it.
+    """
+    return [f"--output={job.preflight.folder}/{name}", "--label", "--open-mode=append"]
 
 
 def _words(job: Job, nodes: Sequence[str]) -> list[str]:
     """What one task of each of these nodes runs, with what it is to look for."""
     asked, get = job.preflight, job.get
-    words = ["/bin/bash", f"{job.runtime}/preflight/binding.sh", "/bin/bash", "-c", _LOOK, "preflight", "node"]
+    words = ["/bin/bash", "-c", _BOUND, f"{job.runtime}/preflight/binding.sh"]
+    words += ["/bin/bash", "-c", _LOOK, "preflight", "node"]
     words += [asked.folder, ",".join(nodes), "--wanted", get("RANKZERO_NODES"), "--code", get("RANKZERO_CODE")]
-    words += ["--together"] if _many(job) else []
     words += ["--python", get("RANKZERO_PYTHON"), "--imports", get("RANKZERO_PREFLIGHT_IMPORTS")]
     words += ["--gpus", components.gpus(job), "--gpu-health", get("RANKZERO_GPU_HEALTH") or "off"]
     words += ["--gpu-type", get("RANKZERO_GPU_TYPE")]
@@ -163,15 +122,22 @@ def _words(job: Job, nodes: Sequence[str]) -> list[str]:
     return words + (["--enter", *asked.enter] if asked.enter else [])
 
 
-def _here(job: Job, command: str, *more: str) -> list[str]:
-    """program.py on this node."""
+def _question(job: Job) -> Question:
     asked = job.preflight
-    cpus = job.number("RANKZERO_CPUS_PER_NODE") // asked.tasks
-    words = [job.python, "-IB", f"{job.runtime}/preflight/program.py", command, asked.folder, asked.names]
-    words += ["--wanted", job.get("RANKZERO_NODES"), "--budget", str(asked.budget)]
-    words += ["--tasks-per-node", str(asked.tasks), "--cpus-per-task", str(cpus)]
-    words += ["--group-nodes", job.get("RANKZERO_GROUP_NODES") or "1"]
-    return [*words, "--gpus", components.gpus(job), "--ended", asked.ended, *more]
+    return Question(
+        folder=asked.folder,
+        names=asked.names.split(","),
+        wanted=job.number("RANKZERO_NODES"),
+        budget=asked.budget,
+        ended=asked.ended,
+        unstarted=asked.unstarted,
+        policy=job.get("RANKZERO_PREFLIGHT_POLICY"),
+        slow=job.get("RANKZERO_PREFLIGHT_SLOW"),
+        gpus=binding.gpus_asked(components.gpus(job)),
+        tasks_per_node=asked.tasks,
+        cpus_per_task=job.number("RANKZERO_CPUS_PER_NODE") // asked.tasks,
+        group_nodes=job.number("RANKZERO_GROUP_NODES", 1),
+    )
 
 
 def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
@@ -185,24 +151,29 @@ def _further(job: Job, nodes: Sequence[str], words: Sequence[str]) -> int:
 
 def _exchange(job: Job) -> None:
     """The bandwidth between the fit nodes, with the job's own Python."""
-    asked, megabytes = job.preflight, job.get("RANKZERO_ALL_REDUCE")
-    nodes = processes.output_of(asked.budget + 60, _here(job, "select", "--megabytes", megabytes), job.env)[1]
+    asked, megabytes = job.preflight, job.number("RANKZERO_ALL_REDUCE")
+    nodes = judge.select(_question(job), megabytes)
     if not nodes:
         log_line("preflight.all_reduce: fewer than two fit nodes share an interface: not measured")
         return
-    words = [f"{job.runtime}/preflight/program.py", "exchange", asked.folder, nodes]
-    _further(job, nodes.split(","), [*words, "--budget", str(asked.budget), "--megabytes", megabytes])
+    words = [f"{job.runtime}/preflight/program.py", "exchange", asked.folder, ",".join(nodes)]
+    _further(job, nodes, [*words, "--budget", str(asked.budget), "--megabytes", str(megabytes)])
 
 
-def _judge(job: Job) -> None:
-    asked = job.preflight
-    more = ["--policy", job.get("RANKZERO_PREFLIGHT_POLICY"), "--slow", job.get("RANKZERO_PREFLIGHT_SLOW")]
-    text = processes.output_of(asked.budget + 120, _here(job, "judge", *more), job.env)[1]
-    with open(os.path.join(asked.folder, "table"), "w", encoding="utf-8", errors="surrogateescape") as stream:
+def _judge(job: Job) -> Judgement:
+    """The judgement, which the job's log and the file `table` show."""
+    try:
+        judged = judge.judge(_question(job))
+    except (AttributeError, LookupError, OSError, TypeError, ValueError) as error:
+        # A report that another program has written over.
+        judged = Judgement(message=f"the reports in {job.preflight.folder} cannot be judged: {error!r}")
+    text = "\n".join(judged.lines)
+    with open(os.path.join(job.preflight.folder, "table"), "w", encoding="utf-8", errors="surrogateescape") as stream:
         stream.write(f"{text}\n" if text else "")
     handout.write(job, text)
     for line in text.splitlines():
         os.write(1, os.fsencode(f"[preflight] {line}\n"))
+    return judged
 
 
 def _conclude(job: Job, judged: Judgement) -> None:
@@ -225,8 +196,7 @@ def _conclude(job: Job, judged: Judgement) -> None:
     elif judged.action == "requeue":
         requeue.requeue_without(job, list(judged.blamed), f"preflight: {judged.message}")
     else:
-        why = judged.message or f"there is no verdict in {job.preflight.folder}"
-        verdict.refuse(job, 69, f"preflight: {why}")
+        verdict.refuse(job, 69, f"preflight: {judged.message}")
 
 
 def _use_chosen(job: Job, judged: Judgement) -> None:
@@ -236,7 +206,7 @@ def _use_chosen(job: Job, judged: Judgement) -> None:
     if job.nodes[0] != first:
         attempt.meet(job)
         if judged.ports:
-            attempt.listen(job, [int(port) for port in judged.ports.split()])
+            attempt.listen(job, judged.ports)
     attempt.record(job)
     without = f", without {judged.message}" if judged.message else ""
     log_line(f"the ranks run on {' '.join(job.nodes)}{without}; master {attempt.master(job)}")

@@ -1,12 +1,10 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What each node has, before any rank starts, and which nodes and which interface the ranks get.
+"""What each node has, before any rank starts; the conductor judges it (judge.py).
 
-    program.py node     FOLDER NODE,NODE,... ...   on each node: writes FOLDER/<node>.json; with --together prints it
-    program.py select   FOLDER NODE,NODE,... ...   on the first: FOLDER/exchange, who measures with whom, and how
+    program.py node     FOLDER NODE,NODE,... ...   on each node: prints its report
     program.py exchange FOLDER NODE,NODE,... ...   on each fit node: writes FOLDER/<node>.exchange.json
-    program.py judge    FOLDER NODE,NODE,... ...   on the first: prints a line a node, writes FOLDER/verdict
 
 Standard library only; `exchange` uses torch where the job's Python has it.
 """
@@ -323,26 +321,19 @@ def node(arguments: argparse.Namespace) -> int:
     report["place"] = os.environ.get("SLURM_TOPOLOGY_ADDR", "")
     if name in heads:
         report["limits"] = limits_of(arguments, report["torch"])
-    if arguments.together:
-        sys.stdout.write(text_lines(KIND, name, json.dumps(report)))
-        sys.stdout.flush()
-    else:
-        publish(os.path.join(arguments.folder, name + ".json"), report)
+    sys.stdout.write(text_lines(KIND, name, json.dumps(report)))
+    sys.stdout.flush()
     disk.sweep(disk.candidates(arguments.local_dir))
     return 0
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
-    parser.add_argument("command", choices=["node", "select", "exchange", "judge"])
+    parser.add_argument("command", choices=["node", "exchange"])
     parser.add_argument("folder")
     parser.add_argument("nodes")
     parser.add_argument("--wanted", type=int, default=1)
-    parser.add_argument("--together", action="store_true")
     parser.add_argument("--budget", type=int, default=60)
-    parser.add_argument("--ended", default="")
-    parser.add_argument("--policy", choices=["stop", "replace", "requeue"], default="stop")
-    parser.add_argument("--slow", choices=["warn", "fail"], default="warn")
     parser.add_argument("--code", default="")
     parser.add_argument("--python", default="python3")
     parser.add_argument("--sealed", default="")
@@ -353,11 +344,8 @@ def main() -> int:
     parser.add_argument("--mounts", default="")
     parser.add_argument("--runtime", default="")
     parser.add_argument("--gpus", type=gpus_asked, default=0)
-    parser.add_argument("--tasks-per-node", type=int, default=1)
     parser.add_argument("--ranks-per-node", type=int, default=1)
     parser.add_argument("--agents", type=int, default=0)
-    parser.add_argument("--group-nodes", type=int, default=1)
-    parser.add_argument("--cpus-per-task", type=int, default=1)
     parser.add_argument("--gpu-health", choices=["fail", "warn", "off"], default="fail")
     parser.add_argument("--gpu-type", default="")
     parser.add_argument("--free-run", type=int, default=0)
@@ -371,13 +359,9 @@ def main() -> int:
     # Each command loads its own part: every file is compiled anew, on every node.
     if arguments.command == "node":
         return node(arguments)
-    if arguments.command == "exchange":
-        from preflight import exchange
+    from preflight import exchange
 
-        return exchange.exchange(arguments)
-    from preflight import judge
-
-    return judge.select(arguments) if arguments.command == "select" else judge.judge(arguments)
+    return exchange.exchange(arguments)
 
 
 if __name__ == "__main__":

@@ -10,7 +10,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 
 _MAX_BYTES = 1 << 20
 _FAILED = re.compile(r"Task launch for \S+ failed on node (\S+?): (.*)")
@@ -37,10 +37,3 @@ def forget_reports(folder: str) -> None:
             # A task that srun is still ending may move its report meanwhile.
             with contextlib.suppress(FileNotFoundError):
                 os.unlink(os.path.join(place, name))
-
-
-def explain(folder: str, reasons: Mapping[str, str]) -> None:
-    """Write srun's reason where the node's own last words would be."""
-    for node, reason in reasons.items():
-        with open(os.path.join(folder, f"{node}.log"), "a", encoding="utf-8", errors="surrogateescape") as stream:
-            stream.write(f"srun could not start a task there: {reason}\n")

@@ -56,7 +56,7 @@ if [ -n "${RANKZERO_ROLE:-}" ]; then
     unset rankzero_words rankzero_word
 fi
 
-rankzero_log=$(printf 'rank-%04d.log' "$rankzero_number")
+printf -v rankzero_log 'rank-%04d.log' "$rankzero_number"
 [ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$rankzero_number.out"
 # A folder on this node's own disk, which its collector has made, and nobody else.
 rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}}
@@ -100,7 +100,7 @@ fi
 # The environment that this node has in a folder of its own. A node where that is another user's runs no rank.
 [ -z "${RANKZERO_BIN:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
 
-rankzero_host=$(uname -n 2> /dev/null || printf '%s' "${SLURMD_NODENAME:-unknown}")
+read -r rankzero_host 2> /dev/null < /proc/sys/kernel/hostname || rankzero_host=${SLURMD_NODENAME:-unknown}
 # Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
 { set +x; } 2> /dev/null
 if [ -n "${RANKZERO_SECRETS:-}" ]; then
@@ -158,7 +158,7 @@ fi
 # Where torch's flight recorder is on, its dump at a timeout is written beside the stacks of the ranks.
 if [ "${TORCH_FR_BUFFER_SIZE:-0}" != 0 ]; then
     rankzero_stacks="$RANKZERO_RUN_DIR/stacks/$RANKZERO_ATTEMPT"
-    [ -d "$rankzero_stacks" ] || mkdir -p "$rankzero_stacks" 2> /dev/null
+    [[ $LOCAL_RANK != 0 || -d $rankzero_stacks ]] || mkdir -p "$rankzero_stacks" 2> /dev/null
     export TORCH_FR_DUMP_TEMP_FILE="${TORCH_FR_DUMP_TEMP_FILE:-$rankzero_stacks/trace-}"
     export TORCH_NCCL_DEBUG_INFO_TEMP_FILE="${TORCH_NCCL_DEBUG_INFO_TEMP_FILE:-$rankzero_stacks/trace-}"
 fi

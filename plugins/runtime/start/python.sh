@@ -11,11 +11,16 @@
 # Prints the first of the names $@ that is at least Python 3.9, or else the newest python3.N of PATH. A link tells the
 # version by its name, which is faster than a start.
 rankzero_python() {
-    local name path real is_new='import sys; sys.exit(sys.version_info < (3, 9))'
+    local name path real minor beside is_new='import sys; sys.exit(sys.version_info < (3, 9))'
     for name in "$@" python3.{30..9}; do
         # Bash names a file that it may not execute rather than none.
         path=$(command -v "$name") || continue
         [ -x "$path" ] || continue
+        # As systems and environments have it: python3 leads to the python3.N beside it.
+        [ ! -L "$path" ] || for minor in {9..30}; do
+            beside=${path%/*}/python3.$minor
+            [[ $path -ef $beside && ! -L $beside ]] && { printf '%s\n' "$path"; return; }
+        done
         real=$(readlink -f "$path" 2> /dev/null) || real=$path
         case ${real##*/} in
             python3.[0-8]) ;;

@@ -39,8 +39,8 @@ def shortages(
 
 
 def test_nodes_that_are_alike_share_a_line(binding: ModuleType, tmp_path: Path) -> None:
-    """A file a node, whatever it is called; other files are none of the tasks'."""
-    (tmp_path / "n1.log").write_text(
+    """Other lines and files are none of the tasks'."""
+    (tmp_path / "_tasks.log").write_text(
         "\n".join(
             [
                 "srun: something else",
@@ -48,11 +48,12 @@ def test_nodes_that_are_alike_share_a_line(binding: ModuleType, tmp_path: Path) 
                 # Slurm's --label, and a step that ran twice.
                 said(1, "n1", "0-15", "0,1"),
                 "1: " + said(1, "n1", "2-3", "0,1"),
+                "3: " + said(3, "n2", "2-3", "0,1"),
+                "2: " + said(2, "n2", "0,1", "0,1"),
             ]
         )
     )
-    (tmp_path / "host2.log").write_text(said(3, "n2", "2-3", "0,1") + "\n" + said(2, "n2", "0,1", "0,1"))
-    (tmp_path / "n3.json").write_text(said(4, "n3", "0"))
+    (tmp_path / "n3.log").write_text(said(4, "n3", "0"))
     nodes = binding.layouts(binding.output(tmp_path))
     assert binding.bound(nodes, 2) == ["bound n1,n2 0:cpus=0-1,gpus=0-1 1:cpus=2-3,gpus=0-1"]
     assert binding.bound({"n2": nodes["n2"]}, 0) == ["bound n2 0:cpus=0-1 1:cpus=2-3"]

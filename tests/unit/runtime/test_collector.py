@@ -38,10 +38,9 @@ def collector() -> Iterator[ModuleType]:
 
 
 def many(site: Site, nodes: int, shell: str, ranks: int = 3, **spec: Any) -> Job:
-    """A job in which two nodes are many already."""
-    setup = {"setup": {"commands": ["export RANKZERO_MANY_NODES=1"]}}
+    """A job with collectors."""
     sizes = {"resources": {"nodes": nodes}, "launcher": {"ranks_per_node": ranks}}
-    return site.job({"shell": shell, "logs": {"per": "node"}, "monitor": {"host": 1}, **setup, **sizes, **spec})
+    return site.job({"shell": shell, "logs": {"per": "node"}, "monitor": {"host": 1}, **sizes, **spec})
 
 
 @contextlib.contextmanager

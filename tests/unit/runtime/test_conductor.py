@@ -369,14 +369,6 @@ def test_the_next_step_of_the_ranks_has_other_nodes_and_another_log(job: SimpleN
     ]  # fmt: skip
 
 
-def test_a_verdict_of_the_preflight_is_read(job: SimpleNamespace, tmp_path: Path) -> None:
-    path = tmp_path / "verdict"
-    path.write_text("action requeue\nchosen n1 n2\nblamed n3 it is full\nmessage n3: it is full\n", encoding="utf-8")
-    judged = job.preflight_steps.read_judgement(str(path))
-    assert (judged.action, judged.chosen, judged.blamed) == ("requeue", ["n1", "n2"], {"n3": "it is full"})
-    assert job.preflight_steps.read_judgement(str(tmp_path / "none")).action == ""
-
-
 def test_a_link_in_the_run_directory_ends_the_script(job: SimpleNamespace, made: Any) -> None:
     job.claim.distrust(made)
     Path(made.path("claim")).symlink_to("/etc/hostname")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The files that a preflight leaves for the next attempt, and those that it does not make on many nodes."""
+"""The files that a preflight leaves for the next attempt, as few as can be."""
 
 from __future__ import annotations
 
@@ -60,15 +60,13 @@ def test_an_answer_is_remembered_for_this_boot_and_this_interpreter_only(
         assert preflight.answer_before(str(tmp_path / "8"), "n1") is None
 
 
-@pytest.mark.parametrize("many", [0, 64])
-def test_on_many_nodes_one_file_takes_what_all_nodes_say(site: Site, many: int) -> None:
-    job = site.job({"resources": {"nodes": 1}, "setup": {"commands": [f"export RANKZERO_MANY_NODES={many}"]}})
+def test_one_file_takes_what_all_nodes_say(site: Site) -> None:
+    job = site.job({"resources": {"nodes": 1}})
     assert job.finish() == 0, job.log()
     (path,) = (job.run / "preflight" / "0").glob("*.log")
-    assert path.name == ("_tasks.log" if many == 0 else "%N.log"), "the stand-in for srun takes %N as it is"
     assert "[binding] task=0 " in path.read_text()
-    reports = [file.name for file in path.parent.glob("*.json") if file.name != "unfit.json"]
-    assert len(reports) == (0 if many == 0 else 1)
+    files = [file for file in path.parent.rglob("*") if file.is_file()]
+    assert {file.name for file in files} >= {"_tasks.log", "table", "unfit.json"} and len(files) <= 5
     assert "proj=ok" in (path.parent / "table").read_text(), "the report was read"
     place = remote_poll._Place(str(job.run))
     assert remote_poll._looked_at(place, "preflight/0") == 1, "who waits sees it, too"

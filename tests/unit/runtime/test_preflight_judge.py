@@ -8,9 +8,6 @@ from __future__ import annotations
 import importlib
 import json
 import os
-import subprocess
-import sys
-from argparse import Namespace
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from types import ModuleType
@@ -19,7 +16,6 @@ from typing import Any
 import pytest
 
 from tests.unit.runtime.harness import runtime_parts
-from tests.unit.runtime.test_preflight import PROGRAM
 
 
 @pytest.fixture(scope="module")
@@ -62,17 +58,13 @@ def measured(folder: Path, speeds: Mapping[tuple[str, str], float], nodes: Seque
         (folder / f"{name}.exchange.json").write_text(json.dumps({"pairs": pairs}))
 
 
-def judged(folder: Path, names: str, wanted: int | None = None, **options: str) -> tuple[list[str], dict[str, str]]:
-    """(lines of the table, verdict by its words)."""
-    given = {"wanted": str(len(names.split(",")) if wanted is None else wanted), "budget": "9", **options}
-    words = [word for name, value in given.items() for word in (f"--{name}", value)]
-    command = [sys.executable, "-IB", PROGRAM, "judge", str(folder), names, *words]
-    done = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert (done.returncode, done.stderr) == (0, "")
-    lines = [line.split(" ", 1) for line in (folder / "verdict").read_text().splitlines()]
-    verdict = {key: text for key, text in lines if key != "blamed"}
-    verdict["blamed"] = " ".join(text.split(" ", 1)[0] for key, text in lines if key == "blamed")
-    return done.stdout.splitlines(), verdict
+def judged(folder: Path, names: str, wanted: int | None = None, **options: Any) -> tuple[list[str], dict[str, Any]]:
+    """(lines of the table, judgement by its words: the names of nodes with a blank between)."""
+    asked = {"wanted": len(names.split(",")) if wanted is None else wanted, "budget": 9, **options}
+    with runtime_parts("preflight.judge") as part:
+        given = vars(part.judge(part.Question(str(folder), names.split(","), **asked)))
+    texts = {name: " ".join(words) for name, words in given.items() if name in ("chosen", "blamed")}
+    return given["lines"], {**given, **texts}
 
 
 def test_the_fast_interface_that_all_nodes_reach_the_first_one_by_is_chosen(tmp_path: Path) -> None:
@@ -126,13 +118,14 @@ def test_the_table_as_the_launchers_of_a_course_print_it() -> None:
 def test_bad_and_silent_nodes_are_named(tmp_path: Path) -> None:
     report(tmp_path, "n1")
     report(tmp_path, "n2", ["eth0"], "the code /c is not here", "/r is not\nwritable")
-    (tmp_path / "n4.log").write_text("bash: a warning\nslurmstepd: error: execve(): no\n\n")
+    said = ["[node] n4", "bash: a warning", "binding.sh: No such file or directory", ""]
+    (tmp_path / "_tasks.log").write_text("".join(f"3: {line}\n" for line in said))
     table, verdict = judged(tmp_path, "n1,n2,n3,n4")
-    assert table[2:4] == ["n3 no report within 9 s", "n4 no report: slurmstepd: error: execve(): no"]
+    assert table[2:4] == ["n3 no report within 9 s", "n4 no report: binding.sh: No such file or directory"]
     assert verdict["action"] == "stop"
     assert verdict["message"] == (
         "n2: the code /c is not here; n2: /r is not writable; n3: no report within 9 s; "
-        "n4: no report: slurmstepd: error: execve(): no"
+        "n4: no report: binding.sh: No such file or directory"
     )
     unfit = json.loads((tmp_path / "unfit.json").read_text())
     assert unfit["n2"] == "the code /c is not here; /r is not\nwritable" and set(unfit) == {"n2", "n3", "n4"}
@@ -160,7 +153,7 @@ def test_policies(tmp_path: Path, policy: str, wanted: int, action: str, chosen:
     assert verdict["message"] == "n1: the code /c is not here; n3: the code /c is not here"
     if chosen:
         # The port is one that is free on the first node of the ranks.
-        assert (table[-2:], verdict["ports"]) == (["nodes n2 n4", ETHERNET], "20002 20009")
+        assert (table[-2:], verdict["ports"]) == (["nodes n2 n4", ETHERNET], [20002, 20009])
 
 
 def test_what_all_nodes_have_in_common_is_blamed_on_none(tmp_path: Path) -> None:
@@ -174,10 +167,11 @@ def test_what_all_nodes_have_in_common_is_blamed_on_none(tmp_path: Path) -> None
 
 def bound(folder: Path, name: str, task: int, *cpus: str) -> None:
     lines = [
-        f"[binding] task={task + number} node={name} cpus={listed} online=0-7 gpus=none\n"
+        f"{task + number}: [binding] task={task + number} node={name} cpus={listed} online=0-7 gpus=none\n"
         for number, listed in enumerate(cpus)
     ]
-    (folder / f"{name}.log").write_text("".join(lines))
+    with (folder / "_tasks.log").open("a") as stream:
+        stream.writelines(lines)
 
 
 def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: Path) -> None:
@@ -185,7 +179,7 @@ def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: P
     for place, name in enumerate(names):
         report(tmp_path, name, heads=names)
         bound(tmp_path, name, 2 * place, "0-1", "1" if name == "n2" else "2-3")
-    geometry = {"tasks-per-node": "2", "cpus-per-task": "2"}
+    geometry = {"tasks_per_node": 2, "cpus_per_task": 2}
     few = "task 3 is bound to 1 CPU (1) for 2 that the job asked for"
     where = "(resources.cpus_per_rank, launcher.srun.cpu-bind)"
     # A spare steps in; the table shows what the ranks are bound to.
@@ -208,13 +202,7 @@ def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: P
     assert table[3:6] == [f"bound n{1 + place} 0:cpus=0-1 1:cpus={place}" for place in range(3)]
 
 
-def test_of_a_node_that_did_not_report_the_last_words_are_not_what_it_is_bound_to(tmp_path: Path) -> None:
-    report(tmp_path, "n1")
-    (tmp_path / "n2.log").write_text("no python3 here\n[binding] task=3 node=n2 cpus=0 online=0-7 gpus=none\n")
-    assert judged(tmp_path, "n1,n2")[1]["message"] == "n2: no report: no python3 here"
-
-
-def test_the_last_words_of_many_nodes_are_found_in_one_file(tmp_path: Path) -> None:
+def test_the_last_words_of_a_silent_node_are_found_among_those_of_all(tmp_path: Path) -> None:
     report(tmp_path, "n1")
     said = "{} [binding] task={} node={} cpus=0-3 online=0-3 gpus=none\n"
     lines = [
@@ -222,12 +210,18 @@ def test_the_last_words_of_many_nodes_are_found_in_one_file(tmp_path: Path) -> N
         said.format(" 1:", 1, "n1"),
         said.format("12:", 12, "n2"),
         "12: no python3 here\n",
+        # Of a job of several components.
+        said.format("P1 3:", 3, "n4"),
+        "P1 3: no shared folder\n",
     ]
     (tmp_path / "_tasks.log").write_text(
         "srun: a line without a task\n" + "".join(lines) + "00: of n1\n13: of nobody\n"
     )
-    words, verdict = judged(tmp_path, "n1,n2,n3")
-    assert verdict["message"] == "n2: no report: no python3 here; n3: no report within 9 s"
+    words, verdict = judged(tmp_path, "n1,n2,n3,n4,n5", unstarted={"n5": "Communication connection failure"})
+    assert verdict["message"] == (
+        "n2: no report: no python3 here; n3: no report within 9 s; n4: no report: no shared folder; "
+        "n5: no report: srun could not start a task there: Communication connection failure"
+    )
     assert any(line.startswith("bound n1 0:cpus=0-3 1:cpus=0-3") for line in words), words
 
 
@@ -270,14 +264,13 @@ def test_two_nodes_have_no_median_to_be_far_from(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("torch", [True, False])
-def test_the_fit_nodes_measure_with_each_other(tmp_path: Path, torch: bool) -> None:
+def test_the_fit_nodes_measure_with_each_other(tmp_path: Path, judge: ModuleType, torch: bool) -> None:
     for name in ("n1", "n3", "n4"):
         report(tmp_path, name, ["ib0", "eth0"], heads=["n1", "n2"], torch=torch or name == "n1")
     report(tmp_path, "n2", ["eth0"], "the code /c is not here", heads=["n1", "n2"])
     report(tmp_path, "n5", ["eth0"], heads=["n1", "n2"], torch=torch)
-    words = ["--wanted", "4", "--budget", "70", "--megabytes", "64"]
-    command = [sys.executable, "-IB", PROGRAM, "select", str(tmp_path), "n1,n2,n3,n4,n5", *words]
-    assert subprocess.run(command, capture_output=True, text=True, check=True).stdout == "n1,n3,n4\n"
+    asked = judge.Question(str(tmp_path), ["n1", "n2", "n3", "n4", "n5"], wanted=4, budget=70)
+    assert judge.select(asked, 64) == ["n1", "n3", "n4"]
     plan = json.loads((tmp_path / "exchange.json").read_text())
     assert (plan["interface"], plan["torch"], plan["seconds"]) == ("ib0", torch, 20)
     assert ("all-reduce by torch" in plan["words"]) == torch
@@ -313,7 +306,7 @@ def test_two_thousand_nodes_are_judged_with_few_listings(
 
 
 def test_the_whole_judgement_of_two_thousand_nodes_costs_what_its_reports_cost(
-    tmp_path: Path, judge: ModuleType, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, judge: ModuleType, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """2,000 nodes of 8 ranks, a quarter of them silent: each file is opened once, and the folder is listed as often as
     for a small job.
@@ -327,11 +320,9 @@ def test_the_whole_judgement_of_two_thousand_nodes_costs_what_its_reports_cost(
             bound(folder, name, 8 * place, *["0-7"] * 8)
             if place % 4 != 3:
                 report(folder, name, heads=names[:1])
-        asked = Namespace(
-            folder=str(folder), nodes=",".join(names), wanted=nodes // 2, budget=9, ended="", policy="replace",
-            slow="warn", gpus=0, tasks_per_node=8, cpus_per_task=1,
-            group_nodes=4,
-        )  # fmt: skip
+        asked = judge.Question(
+            str(folder), names, wanted=nodes // 2, budget=9, policy="replace", tasks_per_node=8, group_nodes=4
+        )
         listings, opens, listdir, opening = [0], [0], os.listdir, open
         monkeypatch.setattr(os, "listdir", lambda *where: listings.__setitem__(0, listings[0] + 1) or listdir(*where))
 
@@ -341,10 +332,9 @@ def test_the_whole_judgement_of_two_thousand_nodes_costs_what_its_reports_cost(
 
         with monkeypatch.context() as patch:
             patch.setattr("builtins.open", counting)
-            assert judge.judge(asked) == 0
+            judged = judge.judge(asked)
         monkeypatch.setattr(os, "listdir", listdir)
-        capsys.readouterr()
-        assert "action run" in (folder / "verdict").read_text()
+        assert judged.action == "run"
         return listings[0], opens[0], nodes
 
     small, large = counts(100), counts(2000)

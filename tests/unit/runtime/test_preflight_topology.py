@@ -35,7 +35,7 @@ TWO_SWITCHES = {"n1": "top.a", "n2": "top.a", "n3": "top.a", "n4": "top.b", "n5"
 
 def test_spares_come_from_where_they_keep_groups_together(tmp_path: Path) -> None:
     names = placed(tmp_path, TWO_SWITCHES, unfit="n2")
-    group = {"policy": "replace", "group-nodes": "2"}
+    group = {"policy": "replace", "group_nodes": 2}
     table, verdict = judged(tmp_path, names, 4, **group)
     # In the order of the allocation n1 n3 n4 n5 are two whole groups.
     assert verdict["chosen"] == "n1 n3 n4 n5" and "blocks top.a: 2, top.b: 2" in table
@@ -47,14 +47,14 @@ def test_spares_come_from_where_they_keep_groups_together(tmp_path: Path) -> Non
 
 def test_groups_that_no_choice_keeps_together_are_counted(tmp_path: Path) -> None:
     names = placed(tmp_path, TWO_SWITCHES)
-    table, verdict = judged(tmp_path, names, 6, **{"group-nodes": "2"})
+    table, verdict = judged(tmp_path, names, 6, group_nodes=2)
     assert verdict["action"] == "run"
     assert "crossing 1 of 3 groups of 2 nodes lie in several blocks, first n3+n4" in table
 
 
 def test_without_a_topology_or_a_group_nothing_changes(tmp_path: Path) -> None:
     names = placed(tmp_path, dict.fromkeys(TWO_SWITCHES, ""))
-    table, verdict = judged(tmp_path, names, 4, **{"group-nodes": "2"})
+    table, verdict = judged(tmp_path, names, 4, group_nodes=2)
     assert verdict["chosen"] == "n1 n2 n3 n4" and not [
         line for line in table if line.startswith(("blocks", "crossing"))
     ]

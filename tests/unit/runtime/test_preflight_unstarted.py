@@ -49,7 +49,7 @@ def test_only_the_node_on_which_srun_starts_nothing_is_left_out(tmp_path: Path) 
     # srun starts what it can, reports the other node, and ends the step.
     site.functions["srun"] = (
         'case "$*" in *--nodelist=node01*) ;; *binding.sh*)'
-        ' folder=$RANKZERO_RUN_DIR/preflight/0; echo "{}" > "$folder/node01.json"; echo stale > "$folder/node01.log"'
+        ' echo "0: stale" > "$RANKZERO_RUN_DIR/preflight/0/_tasks.log"'
         f"; printf '%s' '{ERRORS}' >&2; exit 1 ;; esac; {site.functions['srun']}"
     )
     job = site.job(
@@ -65,4 +65,4 @@ def test_only_the_node_on_which_srun_starts_nothing_is_left_out(tmp_path: Path) 
     assert "Communication connection failure" in unfit["node02"]
     # srun's own message stays in the job's log, and what the nodes said the first time is gone.
     assert "Task launch for StepId=12.0 failed on node node02" in job.log()
-    assert not (job.run / "preflight" / "0" / "node01.log").exists()
+    assert "stale" not in (job.run / "preflight" / "0" / "_tasks.log").read_text()
