@@ -44,6 +44,9 @@ def job(site: Site, program: str, **spec: Any) -> dict[str, Any]:
 def test_the_job_that_starts_runs_and_the_wait_follows_it(closed: Site) -> None:
     """The first submission never starts; the second runs with its own partition and time, and ends the first."""
     look = "scontrol show job $SLURM_JOB_ID > seen; echo '{}' > result.json"
+    planned = closed.play(job(closed, look, artifact={"path": "result.json"}), playbook="rankzero.slurm.plan")
+    assert "started by the first of: partition short; partition batch time 00:04:00" in planned.output
+    assert "--partition=batch --time=00:04:00: Slurm would start it" in planned.output
     played = closed.play(job(closed, look, artifact={"path": "result.json"}), wait=True)
     assert played.rc == 0, played.output
     waited = played.results("rankzero.slurm.job_wait")[-1]

@@ -138,7 +138,7 @@ class _Answer:
         plan += [f"  inside {made.allocation}"] if made.allocation else []
         plan += [f"  {source.kind} {source.key[:12]} from the store {source.store}" for source in self._borrowed()]
         facts = (made.checks or {}).get("facts", [])
-        seen = [f"  looked at: {fact}" for fact in facts if self.asked or fact.startswith(_START)]
+        seen = [f"  looked at: {fact}" for fact in facts if self.asked or _START in fact]
         more = [] if self.asked or made.submission != "planned" else [f"  {_MORE}"]
         return [*plan, *seen, *self._left_out(), *self._why(), done, *more]
 
