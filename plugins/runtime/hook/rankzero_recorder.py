@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Makes torch's flight recorder readable from outside, without a change in the program. Used by sitecustomize.py.
+"""Makes torch's flight recorder readable from outside, without a change in the program. Used by rankzero_torch.py.
 
 A rank that imports torch.distributed gets a thread that sleeps on a pipe. Upon a byte it writes the recorder's JSON
 into a file in memory (memfd), which ends with the process. rank/traces.py sends that byte. A process that uses a GPU
@@ -20,25 +20,12 @@ if TYPE_CHECKING:
 
 # rank/traces.py has the same prefix.
 PREFIX = "rankzero-trace"
-MODULE = "torch.distributed.distributed_c10d"
 MOST_BYTES = 4000000
 # What is in the path of a file that is no part of the program.
 LIBRARIES = ("/site-packages/", "/dist-packages/", "/lib/python3")
 
 
-class Finder:
-    """Finds nothing: it only sees that torch.distributed is about to be imported."""
-
-    def find_spec(self, name: str, _path: Any = None, _target: Any = None) -> None:
-        """Start the thread when the time has come. Always leaves the import to the other finders."""
-        if name == MODULE and self in sys.meta_path:
-            sys.meta_path.remove(self)
-            with contextlib.suppress(Exception):  # the program matters more
-                start()
-        return None
-
-
-def start() -> None:
+def listen(_module: Any) -> None:
     """Start the thread, with its pipe and its file."""
     import _thread
 
@@ -81,9 +68,3 @@ def innermost_line(frames: Any) -> str:
         if file.endswith(".py") and not any(part in file for part in LIBRARIES):
             return f"{file}:{frame['line']}, in {frame['name']}"
     return ""
-
-
-def watch() -> None:
-    """See to it that a rank of several can be asked."""
-    if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
-        sys.meta_path.insert(0, Finder())

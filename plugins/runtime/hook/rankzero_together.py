@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Sees whether the ranks of a launch meet in torch.distributed, without a change in the program. Used by
-sitecustomize.py; artifact/together.py reads what is left here.
+rankzero_torch.py; artifact/together.py reads what is left here.
 
 In RUN_DIR/together/ATTEMPT rank 0 leaves `met` once it is in a process group with others. A rank that has loaded torch
 and ends in order without such a group leaves a file with its number: a launch that is as it should be has one. A
@@ -21,7 +21,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Any
 
-MODULE = "torch.distributed.distributed_c10d"
 MET = "met"
 # Torch's own function that makes a group the default one.
 MADE = "_update_default_pg"
@@ -30,46 +29,6 @@ OTHERS = (
     "torch.distributed.run", "torch.distributed.launcher", "accelerate.commands", "deepspeed.launcher", "mpi4py.MPI",
     "horovod.torch", "jax", "ray",
 )  # fmt: skip
-
-
-class Loader:
-    """The module's own loader, which hands the module over once it is there."""
-
-    def __init__(self, loader: Any) -> None:
-        self.loader = loader
-
-    def __getattr__(self, name: str) -> Any:
-        """What is asked of the loader itself."""
-        return getattr(self.loader, name)
-
-    def create_module(self, spec: Any) -> Any:
-        """As the module's own loader does it."""
-        return self.loader.create_module(spec)
-
-    def exec_module(self, module: Any) -> None:
-        """Load the module, and then see to it that its groups are noticed."""
-        module.__loader__ = module.__spec__.loader = self.loader
-        self.loader.exec_module(module)
-        with contextlib.suppress(Exception):  # the program matters more
-            listen(module)
-
-
-class Finder:
-    """Sees that torch.distributed is about to be imported, and asks the other finders for it."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> Any:
-        """Return the spec of the one module, with our loader; None for any other."""
-        if name != MODULE or self not in sys.meta_path:
-            return None
-        sys.meta_path.remove(self)
-        for finder in list(sys.meta_path):
-            find = getattr(finder, "find_spec", None)
-            spec = find(name, path, target) if find else None
-            if spec is not None:
-                if hasattr(spec.loader, "exec_module"):
-                    spec.loader = Loader(spec.loader)
-                return spec
-        return None
 
 
 def listen(module: Any) -> None:
@@ -100,9 +59,3 @@ def leave(name: str) -> None:
     folder = os.path.join(os.environ["RANKZERO_RUN_DIR"], "together", os.environ["RANKZERO_ATTEMPT"])
     os.makedirs(folder, exist_ok=True)
     os.close(os.open(os.path.join(folder, name), os.O_WRONLY | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o644))
-
-
-def watch() -> None:
-    """See to it that a rank of several is noticed."""
-    if os.environ.get("WORLD_SIZE", "").isdigit() and int(os.environ["WORLD_SIZE"]) > 1:
-        sys.meta_path.insert(0, Finder())

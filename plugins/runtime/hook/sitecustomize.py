@@ -54,23 +54,21 @@ def hand_over() -> None:
             sys.modules.setdefault("sitecustomize", own)
 
 
-def record() -> None:
-    """Make torch's flight recorder readable, where it is on (rankzero_recorder.py in this folder)."""
-    if os.environ.get("RANK", "").isdigit() and os.environ.get("TORCH_FR_BUFFER_SIZE", "0") not in ("", "0"):
-        __import__("rankzero_recorder").watch()
-
-
-def together() -> None:
-    """See whether the ranks meet (rankzero_together.py in this folder)."""
-    decides = os.environ.get("RANKZERO_FIRST_RANK", "0") == "0"
-    if os.environ.get("RANK", "").isdigit() and os.environ.get("RANKZERO_RUN_DIR") and decides:
-        __import__("rankzero_together").watch()
+def watch() -> None:
+    """Watch torch.distributed in a rank of several, for the flight recorder and for whether the ranks meet."""
+    environ = os.environ
+    wanted = {
+        "rankzero_recorder": environ.get("TORCH_FR_BUFFER_SIZE", "0") not in ("", "0"),
+        "rankzero_together": environ.get("RANKZERO_RUN_DIR") and environ.get("RANKZERO_FIRST_RANK", "0") == "0",
+    }
+    names = [name for name in wanted if wanted[name]]
+    numbers = [environ.get(name, "") for name in ("RANK", "WORLD_SIZE")]
+    if names and all(map(str.isdigit, numbers)) and int(numbers[1]) > 1:
+        __import__("rankzero_torch").watch(names)
 
 
 with contextlib.suppress(Exception):
     register()
 with contextlib.suppress(Exception):
-    record()
-with contextlib.suppress(Exception):
-    together()
+    watch()
 hand_over()
