@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from rankzero.api import Attempt, Diagnosis, Launch, Plan, Series, Status, attach, launches, plan, run
     from rankzero.errors import LaunchFailed, RankzeroError, Refused, Unfinished, Unreachable, UsageError
-    from rankzero.functions import Call, submit
+    from rankzero.functions import submit, submit_each
     from rankzero.many import Comparison, Launches, Waited, as_completed, compare, submit_many, sweep, wait
 
 #: Name -> the module that it is in.
@@ -26,13 +26,12 @@ _PLACES = {
     **dict.fromkeys(("Attempt", "Diagnosis", "Launch", "Plan", "Series", "Status"), "api"),
     **dict.fromkeys(("attach", "launches", "plan", "run"), "api"),
     **dict.fromkeys(("LaunchFailed", "RankzeroError", "Refused", "Unfinished", "Unreachable", "UsageError"), "errors"),
-    **dict.fromkeys(("Call", "submit"), "functions"),
+    **dict.fromkeys(("submit", "submit_each"), "functions"),
     **dict.fromkeys(("Comparison", "Launches", "Waited"), "many"),
     **dict.fromkeys(("as_completed", "compare", "submit_many", "sweep", "wait"), "many"),
 }
 __all__ = [
     "Attempt",
-    "Call",
     "Comparison",
     "Diagnosis",
     "Launch",
@@ -54,6 +53,7 @@ __all__ = [
     "plan",
     "run",
     "submit",
+    "submit_each",
     "submit_many",
     "sweep",
     "wait",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from rankzero import errors
+from rankzero.direct import heard
 from rankzero.documents import document
 from rankzero.documents import status as fields_of
 from rankzero.playbook import Call, Played, play
@@ -23,6 +25,8 @@ Listener = Callable[[str], None]
 ONE_CLUSTER = {"rankzero_one_cluster": True}
 #: Gets the output of the playbooks where no listener is given. A library prints nothing by itself.
 LOG = logging.getLogger("rankzero")
+#: The artifact of a function, and its value in it.
+FILE, VALUE = "returned.json", "returned"
 
 
 @dataclass(frozen=True)
@@ -113,7 +117,8 @@ class Options:
         where = {"cluster": self.cluster} if self.cluster else {}
         inventory = inventory_of([self.inventory] if self.inventory else [])
         call = Call(playbook, {**variables, **where}, flags=tuple(flags), inventory=inventory)
-        return play(call, listener=self.listener or LOG.info)
+        listener = self.listener or LOG.info
+        return heard(call, listener) or play(call, listener=listener)
 
     @staticmethod
     def raise_for(played: Played) -> None:
@@ -191,6 +196,23 @@ class Launch:
             kind = errors.LaunchFailed if status.completed else errors.Unfinished
             raise kind(f"{self.name} has no result: {status.message}")
         return status.result
+
+    def returned(self, timeout: int = 0) -> Any:
+        """Wait for the end of a function, and return its value. Raises LaunchFailed, which says where the function has
+        failed, or Unfinished after `timeout` seconds.
+        """
+        try:
+            if not self.ended:
+                self.wait(timeout)
+            result = self.result
+        except errors.LaunchFailed as failed:
+            raise errors.LaunchFailed(f"{failed}\n{self.diagnosis()}") from None
+        if VALUE in result:
+            return result[VALUE]
+        # Only numbers and short texts come with the status.
+        with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            (path,) = self.pull(FILE, dest=folder)
+            return json.loads(path.read_text(encoding="utf-8"))[VALUE]
 
     @property
     def attempts(self) -> list[Attempt]:

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import os
 import sys
+import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -177,6 +178,34 @@ def directly(call: Call, output: Any = None) -> Played | None:
         return None
 
 
+#: Held by the thread that carries out a call here. Others have a process for each of theirs.
+_HERE = threading.Lock()
+
+
+def heard(call: Call, listener: Callable[[str], None]) -> Played | None:
+    """As `directly`, in a program: each line goes to the listener. None also while another thread is at it.
+
+    What has been imported for a call serves the next ones. Raises KeyboardInterrupt.
+    """
+
+    def write(text: str) -> None:
+        for line in text.splitlines():
+            listener(line)
+
+    if not _HERE.acquire(blocking=False):
+        return None
+    try:
+        login = _login(call)
+        played = _played(VERBS[call.playbook], login, call, write)
+    except (NotPlain, errors.RankzeroError):
+        return None
+    finally:
+        _HERE.release()
+    if played.rc == errors.INTERRUPTED:
+        raise KeyboardInterrupt
+    return played
+
+
 def why_not(call: Call) -> str:
     """Why only a playbook can carry out a call, as far as that is known before; empty if nothing is in the way."""
     try:
@@ -214,7 +243,7 @@ def _login(call: Call) -> Login:
     return login
 
 
-def _played(verb: Verb, login: Login, call: Call) -> Played:
+def _played(verb: Verb, login: Login, call: Call, write: Callable[[str], None] | None = None) -> Played:
     importable()
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import LEFT
     from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.session import Session
@@ -225,7 +254,7 @@ def _played(verb: Verb, login: Login, call: Call) -> Played:
     if not os.path.samefile(carrier.ROOT, os.path.join(collection(), "plugins")):
         raise NotPlain("another copy of the collection is imported")
     host = Host(login, call.playbook == "plan" or "--check" in call.flags)
-    session = Session(os.environ)
+    session = Session(os.environ, write=write)
     session.of_hosts([login.name])
     tasks = Tasks(host, session, differences="--diff" in call.flags)
     rc = 0

@@ -9,6 +9,7 @@ import os
 import time as clock
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from html import escape
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -33,6 +34,18 @@ class Launches(list[Launch]):
 
     def table(self) -> str:
         """A line for each launch, as it was last seen: its values of the sweep, how it stands, and its results."""
+        rows = self._rows()
+        widths = [max(map(len, column)) for column in zip(*rows)]
+        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+
+    def _repr_html_(self) -> str:
+        """The table, as a notebook shows it."""
+        head, *rows = ["".join(f"<td>{escape(cell)}</td>" for cell in row) for row in self._rows()]
+        body = "".join(f"<tr>{row}</tr>" for row in rows)
+        return f"<table><thead><tr>{head.replace('td>', 'th>')}</tr></thead><tbody>{body}</tbody></table>"
+
+    def _rows(self) -> list[list[str]]:
+        """The cells of the table, the heads first."""
         results = [launch.seen.result or {} if launch.seen else {} for launch in self]
         numbers = list(dict.fromkeys(name for result in results for name, value in result.items() if _number(value)))
         values = list(dict.fromkeys(name for launch in self for name in launch.parameters))
@@ -44,8 +57,7 @@ class Launches(list[Launch]):
             own += [launch.parameters.get(name, "-") for name in values]
             own += [seen.standing if seen else "-", _text(seen.wall_time if seen else None)]
             rows.append(own + [_text(result.get(name)) for name in numbers[:MOST_NUMBERS]])
-        widths = [max(map(len, column)) for column in zip(*rows)]
-        return "\n".join("  ".join(map(str.ljust, row, widths)).rstrip() for row in rows)
+        return rows
 
 
 class Waited(NamedTuple):

@@ -8,16 +8,18 @@ from __future__ import annotations
 import json
 import os
 import sys
+import threading
 from pathlib import Path
 
 import pytest
 
+import rankzero
 from rankzero import errors
 from rankzero.direct import directly
 from rankzero.direct_launch import MOST_CODE
 from rankzero.options import parse
 from rankzero.verbs import call_of
-from tests.cluster.launching import RESULT, UNTIL_GO, Site
+from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Site
 from tests.cluster.typist import Typist
 from tests.repository import ROOT
 from tests.terminals import Terminal
@@ -178,3 +180,29 @@ def test_edited_code_goes_with_the_call_and_more_is_left_to_a_playbook(typist: T
     edited.write_bytes(os.urandom(MOST_CODE + 1))
     assert directly(call_of(parse(["run", job]))) is None
     assert len(site.jobs(named(job))) == 1
+
+
+def test_a_program_that_launches_again_and_again_starts_no_playbook(
+    typist: Typist, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
+) -> None:
+    """The Python module; with it, each line comes in the thread that has called."""
+
+    def none() -> str:
+        raise AssertionError("a playbook")
+
+    monkeypatch.setattr("rankzero.playbook.ansible_playbook", none)
+    site, heard = typist.site, list[tuple[int, str]]()
+    jobs = [site.job(RESULT, name, artifact=PROVEN) for name in ("one", "two", "three")]
+    launches = [
+        rankzero.run(job, listener=lambda line: heard.append((threading.get_ident(), line)), inventory="inventory")
+        for job in jobs
+    ]
+    assert len(site.jobs()) >= 3 and {thread for thread, _line in heard} == {threading.get_ident()}
+    assert all(any(launch.key[:8] in line for _thread, line in heard) for launch in launches)
+    again = rankzero.attach(jobs[1]["name"], inventory="inventory")
+    assert (again.run_dir, again.job_id) == (launches[1].run_dir, launches[1].job_id)
+    site.lab.wait_until(lambda: launches[2].status().completed, JOB_SECONDS, "the job has ended")
+    assert launches[2].result == {"loss": 1.5} and launches[2].diagnosis().healthy and launches[2].logs()
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(rankzero.Refused, match="did you mean"):
+        rankzero.run({**jobs[1], "resorces": {}}, inventory="inventory")

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import importlib
 import json
 import subprocess
 import sys
@@ -18,7 +19,7 @@ import rankzero
 from rankzero import playbook
 from tests.cluster.launching import RESULT, UNTIL_GO, Site
 from tests.cluster.test_command import Person
-from tests.repository import read
+from tests.repository import CACHE, read, run
 
 PROVEN = {"require": {"loss": {"lt": 2}}}
 #: Loss and steps of an element.
@@ -144,14 +145,53 @@ def test_waits_for_the_first_and_for_all(researcher: Researcher) -> None:
         rankzero.submit_many([jobs[1], "jobs/no.yml"], **researcher.where)
 
 
+#: The functions of the next test, as a user's file has them.
+ADDING = """
+import os, signal, time
+
+
+def add(a, b):
+    print("adding", a, b)
+    return a + b
+
+
+def pair(*, of):
+    return {"pair": [of, of]}
+
+
+def halved(numbers):
+    raise ValueError(f"{[1 / number for number in numbers]}")
+
+
+def sleep():
+    time.sleep(600)
+
+
+def chunk(numbers):
+    print("rank", os.environ["RANK"], numbers[int(os.environ["RANK"])::int(os.environ["WORLD_SIZE"])])
+    return int(os.environ["WORLD_SIZE"])
+
+
+def counts():
+    told = []
+    signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    start = int(open("saved").read()) if os.path.exists("saved") else 0
+    while not told and not start:
+        time.sleep(0.05)
+    if told:
+        open("saved", "w").write("7")
+        raise SystemExit(0)
+    return start
+"""
+
+
 def test_submitits_readme_line_by_line(researcher: Researcher) -> None:
-    """Its example, in its order: the function, the executor's parameters, the job's id, the value, the logs."""
-    adding = (
-        "def add(a, b):\n    print('adding')\n    return a + b\n\n\ndef pair(*, of):\n    return {'pair': [of, of]}\n"
-    )
+    """Its example, in its order: the function, the executor's parameters, the job's id, the value, the logs; and what
+    the table of docs/command.md says of its page of examples.
+    """
     program = """
 import rankzero
-from adding import add, pair
+from adding import add, chunk, halved, pair, sleep
 
 job = rankzero.submit(add, 5, 7, job={"resources": {"time": "00:05:00"}}, inventory="inventory")
 print(job.job_id)
@@ -162,14 +202,86 @@ assert any("adding" in path.read_text(errors="replace") for path in job.logs() i
 again = rankzero.submit(add, 5, 7, job={"resources": {"time": "00:05:00"}}, inventory="inventory")
 assert (again.key, again.job_id, again.returned()) == (job.key, job.job_id, 12)
 assert rankzero.submit(pair, of="é", inventory="inventory").returned() == {"pair": ["é", "é"]}
-wrong = rankzero.submit(add, 5, "x", inventory="inventory")
+
+jobs = rankzero.submit_each(add, [5, 1, 2, 1], [7, 10, 20, 10], job={"sweep": {"parallel": 2}}, inventory="inventory")
+sleeping = rankzero.submit(sleep, inventory="inventory")
+assert rankzero.wait([*jobs, sleeping], first=3).pending == [sleeping]
+assert [one.returned() for one in jobs] == [12, 11, 22, 11] and jobs[1] is jobs[3]
+assert jobs[0].run_dir == job.run_dir, "what was added is not added again"
+assert len({one.job_id.partition("_")[0] for one in jobs[1:]}) == 1, "one array"
+sleeping.cancel()
+assert rankzero.wait([sleeping]).done[0].seen.slurm_state == "CANCELLED", sleeping.seen
+
+tasks = rankzero.submit(chunk, [1, 2, 3], job={"launcher": {"ranks_per_node": 2}}, nodes=2, inventory="inventory")
+assert tasks.returned() == 4
+logs = {path.name: path.read_text() for path in tasks.logs()}
+assert "rank 3 []" in logs["rank-0003.log"] and "rank 1 [2]" in logs["rank-0001.log"]
+
+wrong = rankzero.submit(halved, [2, 0], inventory="inventory")
 try:
     wrong.returned()
-except rankzero.LaunchFailed:
-    print(wrong.diagnosis().what)
+except rankzero.LaunchFailed as error:
+    print(str(error).replace("\\n", " "))
+print(wrong.diagnosis().what)
 """
-    job_id, what = researcher.runs(program, adding=adding).splitlines()
-    assert job_id in researcher.site.jobs("add.", "pair.") and "TypeError" in what
+    job_id, error, what = researcher.runs(program, adding=ADDING).splitlines()
+    assert job_id in researcher.site.jobs("add.", "pair.") and "ZeroDivisionError" in what
+    line = ADDING.splitlines().index(next(one for one in ADDING.splitlines() if "1 / number" in one)) + 1
+    assert f"adding.py:{line}" in error and "ZeroDivisionError" in error, error
+
+
+def test_a_function_that_is_told_to_end_goes_on_from_what_it_saved(
+    researcher: Researcher, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    site = researcher.site
+    (site.folder / f"counting_{site.token}.py").write_text(ADDING, encoding="utf-8")
+    monkeypatch.syspath_prepend(str(site.folder))
+    counting = importlib.import_module(f"counting_{site.token}")
+    job = {"checkpoint": {"signal_before_end": 60, "requeue": True}, "resources": {"time": "00:10:00"}}
+    launch = rankzero.submit(counting.counts, job=job, **researcher.where)
+    started = site.host_path(launch.run_dir) / "logs" / "0" / "rank-0000.log"
+    site.wait_for(started)
+    # What Slurm does before the time limit.
+    site.lab.head(["scancel", "--batch", "--signal=USR2", str(launch.job_id)])
+    assert launch.returned() == 7
+    assert [attempt.attempt for attempt in launch.attempts] == [0, 1]
+
+
+NOTEBOOK = """
+import json, os, sys
+sys.path.append({installed!r})
+os.environ["PYTHONPATH"] += os.pathsep + {installed!r}
+os.environ["JUPYTER_PATH"] = {installed!r} + "/share/jupyter"
+for name in ("JUPYTER_RUNTIME_DIR", "JUPYTER_CONFIG_DIR", "IPYTHONDIR"):
+    os.environ[name] = os.path.abspath("jupyter")
+import nbformat, nbclient
+
+class Client(nbclient.NotebookClient):
+    shown = []
+    def process_message(self, msg, cell, cell_index):
+        if msg["msg_type"].endswith("display_data"):
+            self.shown.append(msg["content"]["data"].get("text/html", ""))
+        return super().process_message(msg, cell, cell_index)
+
+notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(open("cell.py").read())])
+client = Client(notebook, timeout=200)
+client.execute()
+print(json.dumps([client.shown, [output["data"].get("text/html", "") for output in notebook.cells[0].outputs]]))
+"""
+
+
+@pytest.mark.more
+def test_a_notebook_shows_the_launches_as_they_end(researcher: Researcher) -> None:
+    """The cell of docs/command.md in a real kernel."""
+    site, installed = researcher.site, CACHE / "notebook"
+    if not installed.exists():
+        run("uv", "pip", "install", "--python", sys.executable, "--target", installed, "nbclient", "ipykernel")
+    site.write(site.job(["sh", "-c", SWEPT, "p", "{lr}"], artifact={"require": {"loss": {}}}), "jobs/lr.yml")
+    cell = block("docs/command.md", "import rankzero\nfrom IPython.display")
+    shown, left = json.loads(researcher.runs(NOTEBOOK.format(installed=str(installed)), cell=cell).splitlines()[-1])
+    assert len(shown) >= 2 and left == shown[-1:], "one table, which changes"
+    assert (shown[0].count("succeeded"), shown[-1].count("succeeded")) == (0, 5), shown
+    assert "<th>loss</th>" in shown[-1] and "<td>0.003</td>" in shown[-1]
 
 
 def test_threads_launch_the_same_job_once(researcher: Researcher) -> None:

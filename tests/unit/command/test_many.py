@@ -18,7 +18,7 @@ import pytest
 import rankzero
 from rankzero import functions
 from tests.unit.command.conftest import Ansible
-from tests.unit.command.test_documents import KEY, PROVEN, REPORT
+from tests.unit.command.test_documents import DIAGNOSED, KEY, PROVEN, REPORT
 
 RUNNING = {"standing": "running", "active": True, "completed": False, "success": False, "finished_at": None}
 
@@ -150,6 +150,48 @@ def test_a_function_is_a_job_that_imports_it(ansible: Ansible, tmp_path: Path, m
     ansible.answer(0, ("job", "ok", {**launch, "submission": "adopted"}))
     rankzero.submit(add, 5, job="jobs/train.yml")
     assert ansible.variables()["job"] == "jobs/train.yml"
+
+
+def test_a_function_with_many_values_is_a_sweep(ansible: Ansible) -> None:
+    """Equal calls are one element, which stands in each place; the call's text is that of `submit`."""
+    calls = [json.dumps({"args": args, "kwargs": {}}) for args in ([1, "b"], [2, "b"])]
+    elements = [
+        {"number": n, "key": f"{n}{KEY}" * 4, "parameters": {"call": call}, "submission": "submitted", "why": "new",
+         "standing": "waiting", "job_id": f"7_{n}", "run_dir": f"/s/runs/row/{n}/1", "generation": 1}
+        for n, call in enumerate(calls)
+    ]  # fmt: skip
+    ansible.answer(0, ("job_sweep", "ok", {"name": "row", "elements": elements}))
+    launches = rankzero.submit_each(row, [1, 2, 1], "bbb", job={"sweep": {"parallel": 2}})
+    assert [one.job_id for one in launches] == ["7_0", "7_1", "7_0"]
+    given = ansible.variables()["launch_overrides"]
+    assert given["sweep.parameters"] == {"call": calls} and given["command"][-1] == "{call}"
+    assert ansible.variables()["job"] == {"name": "row", "sweep": {"parallel": 2}}
+    assert rankzero.submit_each(row, [], []) == [] and len(ansible.calls()) == 1
+    with pytest.raises(ValueError, match="zip"):
+        rankzero.submit_each(row, [1, 2], [3])
+    launch = {"name": "row", "key": KEY * 4, "generation": 1, "job_id": "7", "run_dir": f"/s/runs/row/{KEY}/1"}
+    ansible.answer(0, ("job", "ok", {**launch, "submission": "submitted"}))
+    rankzero.submit(row, 1, "b")
+    assert ansible.variables()["launch_overrides"]["command"] == [*given["command"][:-1], calls[0]]
+
+
+def test_a_function_that_fails_says_where(ansible: Ansible, three: rankzero.Launches) -> None:
+    failed = {"standing": "failed", "success": False, "artifact": None}
+    ansible.answer(0, ("job_wait", "ok", {"launches": [row(n, **failed) for n in range(3)], "completed": True}))
+    three.wait()
+    lines = ["cause     work/adding.py:2 raised TypeError"]
+    ansible.answer(0, ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": lines}))
+    with pytest.raises(rankzero.LaunchFailed, match=r"gpt0 has no result(?s:.)*adding\.py:2 raised TypeError"):
+        three[0].returned()
+
+
+def test_a_notebook_shows_the_table(ansible: Ansible, three: rankzero.Launches) -> None:
+    ansible.answer(0, ("job_wait", "ok", {"launches": [row(n) for n in range(3)], "completed": True}))
+    three.wait()
+    three[0].parameters["lr"] = "<script>"
+    page = three._repr_html_()
+    assert page.count("<tr>") == 4 and page.count("<td>succeeded</td>") == 3 and "<th>loss</th>" in page
+    assert "&lt;script&gt;" in page and "<script>" not in page
 
 
 def test_functions_that_no_job_can_import_are_refused(ansible: Ansible) -> None:

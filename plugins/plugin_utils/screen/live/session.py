@@ -47,18 +47,22 @@ class _Above:
 
 
 class Session:
-    """Created in Ansible's main process before the first task. `colour`: None if Ansible's settings leave it open."""
+    """Created in Ansible's main process before the first task. `colour`: None if Ansible's settings leave it open.
+
+    `write`: takes the lines in place of standard output. It is called by the thread that adds rows, and by no other.
+    """
 
     def __init__(
         self,
         environment: Mapping[str, str],
         colour: bool | None = None,
         kept: Callable[[str], None] = lambda line: None,
+        write: Callable[[str], None] | None = None,
     ) -> None:
-        terminal = sys.stdout is not None and sys.stdout.isatty()
+        terminal = write is None and sys.stdout is not None and sys.stdout.isatty()
         live, able = settings(environment, terminal)
         self.painter = Painter(
-            _written,
+            write or _written,
             time.monotonic,
             _size,
             live=live,
@@ -78,9 +82,11 @@ class Session:
             sys.stdout = _Above(sys.stdout, self.painter)
             if sys.stderr.isatty():
                 sys.stderr = _Above(sys.stderr, self.painter)
-        else:
+        elif write is None:
             _by_lines(sys.stdout)
-        self._thread = start_thread(threading.Thread(target=self._loop, name="rankzero-screen", daemon=True))
+        self._thread = threading.Thread(target=self._loop, name="rankzero-screen", daemon=True)
+        if write is None:
+            start_thread(self._thread)
 
     def of_hosts(self, names: Sequence[str]) -> None:
         """Set the hosts of the play that begins. With several hosts, rows begin with the host's name."""
@@ -112,7 +118,8 @@ class Session:
         self.drain()
         self._over.set()
         os.write(self._woken, b".")
-        self._thread.join(2 * TICK)
+        if self._thread.ident:
+            self._thread.join(2 * TICK)
         self.painter.close(mark)
         if self._streams:
             sys.stdout, sys.stderr = self._streams
