@@ -36,7 +36,7 @@ def test_mypy_strict() -> None:
     collections path, not the checkout.
     """
     packages = ("module_utils", "plugin_utils", "action", "modules", "callback")
-    names = [*(f"{COLLECTION}.plugins.{name}" for name in packages), "rankzero"]
+    names = [*(f"{COLLECTION}.plugins.{name}" for name in packages), "rankzero", "hydra_plugins"]
     run("mypy", *(argument for name in names for argument in ("-p", name)))
 
 
