@@ -33,7 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
     UNKNOWN,
     Standing,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus, RunFacts, status_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 
 # Seconds that a cancelled job has to leave its nodes before its successor is launched.
@@ -167,7 +167,9 @@ def cancel(slurm: Slurm, step: Step) -> None:
     if slurm_steps.is_step(ids[0]):
         slurm_steps.cancel(slurm, slurm_steps.job_of(ids[0]), identity(runs[0].path).job_name, hard=False)
     else:
-        slurm.cancel(ids)
+        # A launch that waits may have several jobs (resources.any_of).
+        single = [] if step.kind == "sweep" else runs
+        slurm.cancel([*ids, *(job_id for run in single for job_id in status_of(RunFacts.read(run)).jobs)])
     for run, job_id in zip(runs, ids):
         run.record("cancelled", job_id=job_id, reason=step.reason)
 

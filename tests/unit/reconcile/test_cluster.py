@@ -97,6 +97,18 @@ def in_array(root: Path, task: int, **files: Any) -> Path:
     return run
 
 
+def test_all_jobs_of_a_launch_that_waits_are_cancelled(tmp_path: Path) -> None:
+    """It has been submitted several times (resources.any_of)."""
+    run = make_run(tmp_path, *SUBMITTED)
+    Run(run).journal(*({"time": 1.0, "event": "alternative", "job_id": job_id} for job_id in ("8", "9")))
+    (step,) = cluster.planned(queue("PENDING").slurm(), request(tmp_path, "gpt"))
+    cluster.prepare(queue("PENDING").slurm(), request(tmp_path, "gpt", steps=[asdict(step)]))
+    (step,) = cluster.planned(queue("PENDING").slurm(), request(tmp_path))
+    fake = FakeSlurm(squeue=said(row("CANCELLED")), scancel=said(""))
+    cluster.prepare(fake.slurm(), request(tmp_path, steps=[asdict(step)]))
+    assert [argv[1:] for argv in fake.asked] == [["7", "8", "9"]]
+
+
 def test_a_sweep_is_registered_by_one_entry_and_cancelled_by_one_command(tmp_path: Path) -> None:
     runs = [in_array(tmp_path, 0, outcome_json=outcome()), in_array(tmp_path, 1), in_array(tmp_path, 2)]
     rows = "".join(row("RUNNING", JobArrayID=f"7_{task}", Name=f"lr.{KEY}.1") for task in (1, 2))
