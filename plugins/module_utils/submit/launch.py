@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
     SlurmUnavailable,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
+from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
@@ -89,6 +90,8 @@ class LaunchSubmission:
         self.checks: checks.Checks | None = None
         #: The status of generations that have ended, by path, if it is known already (many/batch.py).
         self.ended: Mapping[str, LaunchStatus] = {}
+        #: Job runtimes that were read already, where one call makes many launches (refs.py).
+        self.runtimes: set[str] = set()
         #: Whether a new launch is compared with the newest other one of its name. The array of a sweep is not: the
         #: newest ones are its own elements.
         self.compares = True
@@ -117,7 +120,7 @@ class LaunchSubmission:
                 if self.request.any_of and not self.check_mode:
                     self._complete(status)
                 return self._kept(status)
-            missing = absent(self.request.refs, self.request.state_root, self.slurm.note, check_mode=self.check_mode)
+            missing = self._absent()
             # Check before building: a job that will be refused should not wait for its environment, and a refused first
             # launch should leave nothing behind, not even the job runtime.
             costly = any(ref.declared.costly for ref in missing)
@@ -172,6 +175,10 @@ class LaunchSubmission:
             return self.ended[run.path]
         (status,) = statuses(self.slurm, [run], self.policy)
         return status.decided(**self._identity(run))
+
+    def _absent(self) -> list[Ref]:
+        root, note = self.request.state_root, self.slurm.note
+        return absent(self.request.refs, root, note, check_mode=self.check_mode, whole=self.runtimes)
 
     def _newest(self) -> RunDirectory | None:
         existing = generations(self.request.runs_dir)

@@ -163,16 +163,26 @@ def _markable(path: str) -> bool:
     return status.st_uid == os.geteuid() or bool(status.st_mode & 0o020 and os.access(slot.root, os.W_OK))
 
 
-def absent(refs: Iterable[Ref], state_root: str | None, note: Callable[[str], None], *, check_mode: bool) -> list[Ref]:
+def absent(
+    refs: Iterable[Ref],
+    state_root: str | None,
+    note: Callable[[str], None],
+    *,
+    check_mode: bool,
+    whole: set[str] | None = None,
+) -> list[Ref]:
     """Return the `refs` that are not on the cluster, whose digests are not known before they are made.
 
-    The others are marked as used, which protects them from prune.
+    The others are marked as used, which protects them from prune. `whole`: the folders of job runtimes all of whose
+    files were read for this call already, to which this one adds its own.
 
     Check mode marks nothing, and nothing is marked in another user's store. Raises RankzeroError if a prune hangs.
     """
-    missing = []
+    missing, whole = [], set() if whole is None else whole
     for ref in refs:
-        there = is_present(ref)
+        there = os.path.isdir(ref.path) if ref.path in whole else is_present(ref)
+        if there and ref.kind == RUNTIME.name:
+            whole.add(ref.path)
         if there and not check_mode and _markable(ref.path):
             try:
                 uses.use(ref.path, state_root)

@@ -15,6 +15,12 @@ from typing import Any
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import (
+    bundle_key,
+    publish_files,
+    read_bundle,
+)
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import refs
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.batch import Batch, SlurmOfMany
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.many.launches import (
     BatchLaunch,
@@ -95,6 +101,25 @@ def test_the_commands_besides_sbatch_do_not_grow(folder: Folder, check_mode: boo
         counts.append(besides_sbatch(folder.cluster))
     assert counts[1] <= counts[0], counts
     assert len(folder.cluster.jobs) == (0 if check_mode else 31)
+
+
+def test_the_files_of_the_job_runtime_are_read_once_for_all_launches(
+    folder: Folder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A hundred of them: on shared storage that is what a call costs most."""
+    files = {"start/attempt.py": "pass\n", "rank/rank.sh": "true\n"}
+    runtime = Ref("runtime", bundle_key(files), str(folder.bench.store / "runtimes" / bundle_key(files)))
+    publish_files(runtime.path, files)
+    read: list[str] = []
+    monkeypatch.setattr(refs, "read_bundle", lambda path: read.append(path) or read_bundle(path))
+    batch = folder.made([folder.launch(f"j{number}", refs=[runtime]) for number in range(5)])
+    assert {answer.job and answer.job.submission for answer in batch.answers.values()} == {"submitted"}
+    assert read == [runtime.path]
+    # The next call reads them again.
+    (Path(runtime.path) / "rank" / "rank.sh").write_text("false\n", encoding="utf-8")
+    batch = folder.made([folder.launch(f"k{number}", refs=[runtime]) for number in range(5)])
+    assert [[ref["kind"] for ref in answer.missing] for answer in batch.answers.values()] == [[]] * 5
+    assert not any(answer.job and answer.job.job_id for answer in batch.answers.values())
 
 
 def test_what_failed_is_looked_up_by_one_query(folder: Folder) -> None:

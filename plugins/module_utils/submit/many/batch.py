@@ -89,6 +89,8 @@ class Batch:
     # Slurm's silence: nothing more is tried then.
     silence: str = ""
     _ended: dict[str, LaunchStatus] = field(default_factory=dict)
+    # Job runtimes that were read: all launches of a call have the same, of a hundred files.
+    _runtimes: set[str] = field(default_factory=set)
 
     def look_up(self, launches: Sequence[BatchLaunch]) -> None:
         """Find out what has become of earlier generations, by one query. An active one is asked about again, because
@@ -182,7 +184,7 @@ class Batch:
                 only = replace(request, only=launch.elements)
                 return SweepSubmission(only, self.slurm, check_mode=check_mode)
             submission = LaunchSubmission(request, self.slurm, check_mode=check_mode)
-            submission.ended = self._ended
+            submission.ended, submission.runtimes = self._ended, self._runtimes
             return submission
 
         params = {"x_runtime": None, "state": "present"}
