@@ -209,6 +209,9 @@ def test_environments_and_results_side_by_side(tmp_path: Path) -> None:
     assert results["seconds_per_epoch"] == ["30.0", "20.0"] and len(results["median seconds of a step"]) == 2
     text = page(seen)
     assert "Environments" in text and text.count('class="differs"') == 2 and "1.50" in text and "90 %" in text
+    changed = {**second, "code_changes": ["train.py", "-    rate = '<b>'", "+    rate = 0.1"]}
+    text = page({**seen, "comparison": [first, changed]})
+    assert "Changed code, " in text and "rate = &#39;&lt;b&gt;&#39;" in text and "Changed code" not in page(seen)
     bare = {**seen, "launches": [{**launch, "metrics": {}, "values": {}} for launch in seen["launches"]]}
     assert measured(Page.of(bare).launches) == [] and "<h2>Results" not in page(bare)
 
