@@ -27,6 +27,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import MOST_LOGS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from benchmarks import results
 from benchmarks.scale import logs
@@ -45,6 +46,7 @@ def count(event, arguments):
     if kind and (kind not in ("opens", "listings") or str(arguments[0]).startswith(folder)):
         counts[kind] += 1
 sys.addaudithook(count)
+code = 0
 try:
     runpy.run_path(program, run_name="__main__")
 except SystemExit as end:
@@ -159,7 +161,9 @@ def main() -> None:
             rows.setdefault("files of the preflight", []).append(files)
             rows.setdefault("bytes of the preflight", []).append(size_of_all)
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
-            for name, number in logs.measured(Path(folder), size, options.ranks, many=size > 64).items():
+            for name, number in logs.measured(
+                Path(folder), size, options.ranks, many=size * options.ranks > MOST_LOGS
+            ).items():
                 rows.setdefault(name, []).append(number)
         rows.setdefault("files of preflight, logs and samples", []).append(
             files + rows["files of logs and samples"][-1]

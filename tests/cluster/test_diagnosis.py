@@ -45,8 +45,8 @@ def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
         host: {"launch_job": site.job(f'[ "$RANK" = 0 ] && exec sleep 600\n{program}', name=host, launcher=two)}
         for host, (program, _family, _word) in CASES.items()
     }
-    program = 'echo "of $RANK"; [ "$RANK" = 3 ] || exec sleep 600\npython3 -c "import not_there_at_all"'
-    spread = {"launcher": two, "resources": {"nodes": 2, "time": "00:10:00"}, "logs": {"per": "node"}}
+    program = 'echo "of $RANK"; [ "$RANK" = 8 ] || exec sleep 600\npython3 -c "import not_there_at_all"'
+    spread = {"launcher": {"ranks_per_node": 6}, "resources": {"nodes": 3, "time": "00:10:00"}}
     jobs["shared"] = {"launch_job": site.job(program, name="shared", **spread)}
     unproven = {"artifact": {"require": {"loss": {"lt": 1}}}}
     jobs["unproven"] = {"launch_job": site.job(RESULT, name="unproven", **unproven)}
@@ -55,16 +55,21 @@ def played(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 
 def test_the_rank_is_named_although_its_node_has_one_log(played: tuple[Site, Played]) -> None:
+    """As of more than 16 ranks each node has. Such a launch leaves little more than a file a node."""
     site, play = played
     (why,) = play.results(DIAGNOSIS, "shared")
     found, launch = why["diagnosis"], play.launch("shared")
     nodes = read_json(site.run_dir(launch) / "started.json")["nodes"]
-    assert (found["family"], found["ranks"], found["nodes"]) == ("import_error", [3], [nodes[1]]), found
-    folder = site.run_dir(launch) / "logs" / "0"
+    assert (found["family"], found["ranks"], found["nodes"]) == ("import_error", [8], [nodes[1]]), found
+    run = site.run_dir(launch)
+    folder = run / "logs" / "0"
     names = {path.name for path in folder.iterdir() if "rank" in path.name}
-    assert names == {"rank-0000.log", f"{nodes[0]}.ranks-1.log", f"{nodes[1]}.ranks-2-3.log"}
+    shared = [f"{node}.ranks-{ranks}.log" for node, ranks in zip(nodes, ("1-5", "6-11", "12-17"), strict=True)]
+    assert names == {"rank-0000.log", *shared}
+    files = [path for part in ("logs", "monitor", "preflight") for path in (run / part).rglob("*") if path.is_file()]
+    assert len(files) <= len(nodes) + 20, files
     assert (folder / ".live").resolve().read_text().endswith("of 0\n"), "the first rank is followed"
-    assert "\n2: of 2\n" in (folder / f"{nodes[1]}.ranks-2-3.log").read_text()
+    assert "\n7: of 7\n" in (folder / shared[1]).read_text()
     assert not [path for path in node_folders(site.lab, *nodes) if f"-{launch['job_id']}-" in path]
 
 

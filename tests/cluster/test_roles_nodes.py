@@ -71,7 +71,11 @@ def test_roles_get_nodes_of_several_partitions_in_one_job(look: Site) -> None:
         roles,
         resources={"time": "00:05:00", "partition": "batch"},
         environment={"mode": mode, "project": str(look.folder / "code")},
-        setup={"before_ranks": ['touch "$RANKZERO_RUN_DIR/before-$SLURMD_NODENAME"']},
+        setup={
+            # With collectors, as of more than 16 processes.
+            "commands": ["export RANKZERO_LOG_PER=rank"],
+            "before_ranks": ['touch "$RANKZERO_RUN_DIR/before-$SLURMD_NODENAME"'],
+        },
         artifact={"path": "result.json"},
     )
     # What the settings of pip on the login node are.
@@ -91,6 +95,8 @@ def test_roles_get_nodes_of_several_partitions_in_one_job(look: Site) -> None:
         gpus, ranks, nodes = ("0", "2", server) if name.startswith("server") else ("2", "4", trainer)
         assert (values["sealed"] or mode == "venv") and values["SLURMD_NODENAME"] in nodes
         assert (values["SLURM_GPUS_ON_NODE"] or "0", values["WORLD_SIZE"]) == (gpus, ranks)
+    collected = (run / "monitor" / "0" / "nodes").read_text()
+    assert all(f"[done {node}]" in collected for node in started["nodes"]), collected
     assert {path.name for path in run.glob("before-*")} == {f"before-{node}" for node in started["nodes"]}
     listed = ["sacct", "-X", "-n", "-P", "-j", launch["job_id"], "-o", "JobID,Partition,NNodes"]
     assert sorted(look.lab.head(listed).stdout.split()) == [

@@ -56,11 +56,14 @@ def test_the_script_learns_of_restarts_only_where_it_may_do_them() -> None:
         known(logs={"style": "slurm"}).items()
         >= {"RANKZERO_LOG_STYLE": "slurm", "RANKZERO_LOG_FOLLOW": "first"}.items()
     )
-    assert "RANKZERO_LOG_PER" not in known(resources={"nodes": 64}, logs={"per": "rank"})
-    assert known(resources={"nodes": 65})["RANKZERO_LOG_PER"] == "node"
-    assert known(resources={"nodes": 60, "spares": 5})["RANKZERO_LOG_PER"] == "node"
+    assert "RANKZERO_LOG_PER" not in known(resources={"nodes": 16})
+    assert "RANKZERO_LOG_PER" not in known(resources={"nodes": 2}, launcher={"ranks_per_node": 8})
+    assert known(resources={"nodes": 17})["RANKZERO_LOG_PER"] == "node"
+    assert known(resources={"nodes": 3}, launcher={"ranks_per_node": 8})["RANKZERO_LOG_PER"] == "node"
+    assert known(resources={"nodes": 12, "spares": 5})["RANKZERO_LOG_PER"] == "node"
     # Its samples are collected nevertheless.
-    assert known(resources={"nodes": 65}, logs={"per": "rank"})["RANKZERO_LOG_PER"] == "rank"
+    assert known(resources={"nodes": 17}, logs={"per": "rank"})["RANKZERO_LOG_PER"] == "rank"
+    assert known(resources={"nodes": 17}, logs={"style": "slurm"})["RANKZERO_LOG_PER"] == "rank"
     assert known(logs={"per": "first"})["RANKZERO_LOG_PER"] == "first"
     assert known(checkpoint={"dir": "/c//d/"})["RANKZERO_CHECKPOINT_DIR"] == "/c/d"
     early = {"RANKZERO_EARLY_SECONDS": "60", "RANKZERO_EARLY_SIGNAL": "TERM"}

@@ -13,7 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.checkpoint import (
     EARLY_SIGNAL,
-    MANY_NODES,
+    MOST_LOGS,
     PER_NODE,
     PER_RANK,
     Logs,
@@ -83,9 +83,12 @@ class Checkpoint(Aspect):
         if (logs.style, logs.follow) != (Logs().style, Logs().follow):
             yield "RANKZERO_LOG_STYLE", logs.style
             yield "RANKZERO_LOG_FOLLOW", logs.follow
-        many = context.job.nodes + spares > MANY_NODES
-        per = logs.per or (PER_NODE if many else PER_RANK)
-        if many or per != PER_RANK:
+        many = (context.job.nodes + spares) * context.topology.ranks_per_node > MOST_LOGS
+        # A role's log says whether it is ready, and each log of style slurm has the name of its rank.
+        shared = many and not context.spec.roles and logs.style == Logs().style
+        per = logs.per or (PER_NODE if shared else PER_RANK)
+        # With collectors, which also bring the samples; a user's own script has none of both.
+        if context.spec.script is None and (many or per != PER_RANK):
             yield "RANKZERO_LOG_PER", per
         if asked.dir:
             yield "RANKZERO_CHECKPOINT_DIR", posixpath.normpath(asked.dir)

@@ -13,9 +13,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 # TERM already has a meaning for the batch script: scancel, the time limit itself and preemption send it, and after them
 # the job must not requeue itself. The artifact watcher uses USR1. USR2 is used only for the early signal.
 EARLY_SIGNAL = "USR2"
-# Values of logs.per, and the number of nodes up to which each rank has a log of its own by default.
+# Values of logs.per, and the number of ranks up to which each has a separate log by default. With more, a job leaves
+# about as many files as it has nodes, which is worth the start of a collector on each.
 PER_RANK, PER_NODE = "rank", "node"
-PER, MANY_NODES = (PER_RANK, PER_NODE, "first"), 64
+PER, MOST_LOGS = (PER_RANK, PER_NODE, "first"), 16
 
 
 @dataclass(frozen=True)
@@ -133,7 +134,8 @@ class Logs:
         "The files of the ranks' logs. `rank`: one for each rank. `node`: one for each node, whose lines begin with "
         "the rank, as with `srun --label`. `first`: during the run only the log of the rank that is followed; of each "
         "other rank the beginning and the last 1 MiB, in one file for each node, at the end. The rank that is followed "
-        f"always has a separate file. Default: `rank` on up to {MANY_NODES} nodes, `node` on more.",
+        f"always has a separate file. Default: `rank` for up to {MOST_LOGS} ranks, with roles and with `style: slurm`, "
+        "else `node`.",
         key=False,
         example="node",
     )
