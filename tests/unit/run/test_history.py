@@ -9,6 +9,7 @@ import functools
 import os
 import re
 import shutil
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable
@@ -20,7 +21,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.reconcile import cluster
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import status
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, history, launch_list
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search import find, history, launch_list, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import parse
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import SQUEUE_COLUMNS
 from tests.unit.slurm.recorded import NO_CONTROLLER, UNKNOWN_ID, FakeSlurm, said
@@ -155,6 +156,28 @@ def test_a_list_looks_at_two_folders_of_an_ended_launch(state_root: Path, calls:
     assert len(hidden) == 2 * (COUNT - 3), "the folder of its key, and its own"
     of_one = {name[16:] for name in calls if name[:16] in shown - {"bee0000000000000"}}
     assert of_one == {"", "/1", "/1/journal.jsonl", "/1/outcome.json"}, "no file that it does not have"
+
+
+def test_where_the_file_system_takes_its_time_several_launches_are_looked_at_at_once(
+    state_root: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    first, threads, looked_at = listed(state_root), set[int](), history._change
+
+    def change(path: str, folder: int | None = None) -> str:
+        threads.add(threading.get_ident())
+        return looked_at(path, folder)
+
+    monkeypatch.setattr(history, "_change", change)
+    monkeypatch.setattr(walk, "A_FEW", 3)
+    assert listed(state_root) == first and threads == {threading.get_ident()}
+    monkeypatch.setattr(walk, "SLOW", -1.0)
+    assert listed(state_root) == first and len(threads) > 1
+    # A new generation is seen by whoever looks at it, and what stands in for a folder hides nothing else.
+    again = Run.below(state_root, "job3", "bee0000000000007", 2)
+    again.journal({"time": ENDED, "event": "intent"})
+    (state_root / "runs" / "job2" / "bee00000000000ff").write_text("")
+    keys = {launch["key"]: launch["generation"] for launch in listed(state_root)}
+    assert keys == {**{launch["key"]: 1 for launch in first}, "bee0000000000007": 2}
 
 
 def test_what_is_shown_is_compared_with_each_file(state_root: Path, read: list[str]) -> None:

@@ -1,13 +1,18 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""List the run directories of a state root. Each folder is opened through its parent, once for its run directories."""
+"""List the run directories of a state root. Each folder is opened through its parent, once for its run directories.
+
+Even of a launch that has ended long ago a call or two ask whether it has changed. Where a file system takes its time
+for them, as over a network, several wait at once.
+"""
 
 from __future__ import annotations
 
 import contextlib
 import os
-from collections.abc import Sequence
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
@@ -17,6 +22,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history 
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import KEY, KEY_LENGTH, NAME
 
 TOP = "runs"
+# Where a key waits for its file system for longer than this (seconds), so many parts of a few keys are read at once.
+SLOW, AT_ONCE, A_FEW = 0.0005, 16, 32
+# A name, and some of its keys.
+_Part = tuple[str, Sequence[str]]
 
 
 @dataclass(frozen=True)
@@ -59,11 +68,40 @@ def walk(state_root: str, wanted: RunFilter, *, indexed: bool = True) -> tuple[l
         keys = {name: _keys(root, top, name, wanted) for name in _names(root, top, wanted)}
         if indexed:
             history = History.of(state_root, sum(map(len, keys.values())))
-        for name, of_name in keys.items():
+
+        def read(part: _Part) -> list[RunDirectory]:
+            name, of_name = part
+            of_name_runs: list[RunDirectory] = []
             with contextlib.suppress(*wanted.ignored), root.inner(top, f"{TOP}/{name}") as folder:
                 for key in of_name:
-                    runs += _runs_of_key(root, folder, f"{TOP}/{name}/{key}", wanted, history)
+                    of_name_runs += _runs_of_key(root, folder, f"{TOP}/{name}/{key}", wanted, history)
+            return of_name_runs
+
+        for of_part in _mapped(read, _parts(keys)):
+            runs += of_part
     return runs, history
+
+
+def _parts(keys: Mapping[str, Sequence[str]]) -> list[_Part]:
+    """The keys of each name in parts of a few."""
+    return [(name, of[at : at + A_FEW]) for name, of in keys.items() for at in range(0, len(of), A_FEW)]
+
+
+def _mapped(read: Callable[[_Part], list[RunDirectory]], parts: Sequence[_Part]) -> Iterator[list[RunDirectory]]:
+    """What `read` returns of each part, in order: of several at once where the first have shown that each waits."""
+    began, used, tried, count = time.monotonic(), time.thread_time(), 0, 0
+    while count < len(parts) and tried < A_FEW:
+        yield read(parts[count])
+        tried, count = tried + len(parts[count][1]), count + 1
+    waited = time.monotonic() - began - (time.thread_time() - used)
+    if count < len(parts) and waited > SLOW * tried:
+        # Most calls never come here.
+        from concurrent.futures import ThreadPoolExecutor
+
+        with ThreadPoolExecutor(AT_ONCE) as pool:
+            yield from pool.map(read, parts[count:])
+    else:
+        yield from map(read, parts[count:])
 
 
 def _names(root: Beneath, top: int, wanted: RunFilter) -> list[str]:
