@@ -156,7 +156,7 @@ class Reader:
         return "validated"
 
     def _play(self, block: Block, data: list[Any]) -> str:
-        if "hosts" not in data[0]:
+        if not {"hosts", "import_playbook"} & set(data[0]):
             for task in data:
                 _check_options(task)
             text = yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": data}])

@@ -343,6 +343,8 @@ def test_the_name_of_a_sweep_does_not_say_which_element(tmp_path: Path) -> None:
 
 
 def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
+    with pytest.raises(RankzeroError, match=r"state_root \S+\. Nothing was launched there yet\."):
+        find.one_run(options(state_root=str(tmp_path), name="last"))
     make_run(tmp_path, entry("intent"))
     with pytest.raises(RankzeroError, match="which launch"):
         find.one_run(options())

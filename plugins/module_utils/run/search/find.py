@@ -180,10 +180,8 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
     if not runs:
         names = names_of(root)
         near = suggestion(str(options["name"]), names) if options.get("name") not in (None, *names) else ""
-        known = ", ".join(names[:20]) or "none"
-        raise NoLaunch(
-            f"no launch with {given} is recorded under state_root {root}{near or '.'} Names known there: {known}."
-        )
+        known = f"Names known there: {', '.join(names[:20])}." if names else "Nothing was launched there yet."
+        raise NoLaunch(f"no launch with {given} is recorded under state_root {root}{near or '.'} {known}")
     newest = newest_of_each(runs)
     # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
