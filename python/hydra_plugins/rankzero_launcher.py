@@ -79,15 +79,16 @@ class RankzeroLauncher(Launcher):  # type: ignore[misc]
         hydra = self.config.hydra
         configure_log(hydra.hydra_logging, hydra.verbose)
         numbered = list(enumerate(map(list, job_overrides), initial_job_idx))
+        code = self.job.get("code") or {}
+        root = os.path.abspath(code.get("src") or place_of(self.function)[0])
+        file = os.path.abspath(inspect.getfile(self.function))
         own = [word for word in hydra.overrides.hydra if not word.lstrip("+~").startswith(_HERE)]
+        own = [*self._options(root, os.path.dirname(file)), *own]
         ends = ["hydra.mode=RUN", "hydra.run.dir=."]
         words = [shlex.join([*own, *each, f"hydra.job.num={number}", *ends]) for number, each in numbered]
-        code = self.job.get("code") or {}
-        root = code.get("src") or place_of(self.function)[0]
-        file = os.path.relpath(os.path.abspath(inspect.getfile(self.function)), root)
         program = {
-            "command": ["python3", "-c", PROGRAM, file, FILE, VALUE, "{overrides}"],
-            "code.src": os.path.abspath(root),
+            "command": ["python3", "-c", PROGRAM, os.path.relpath(file, root), FILE, VALUE, "{overrides}"],
+            "code.src": root,
             "code.exclude": [*(code.get("exclude") or []), *_WRITTEN],
             "artifact": {"path": FILE, "format": "json"},
         }
@@ -99,6 +100,24 @@ class RankzeroLauncher(Launcher):  # type: ignore[misc]
         launches.wait()
         configure_log(hydra.hydra_logging, hydra.verbose)
         return [self._ended(launch, each) for launch, (_number, each) in zip(launches, numbered, strict=True)]
+
+    def _options(self, root: str, beside: str) -> list[str]:
+        """The options that name the configuration, and its place in the code. `beside`: the folder of the program."""
+        from rankzero.errors import UsageError
+
+        name = self.config.hydra.job.config_name
+        options = [f"--config-name={name}"] if name else []
+        for source in self.config.hydra.runtime.config_sources:
+            option = {"main": ("path", beside), "command-line": ("dir", root)}.get(source.provider)
+            if option is None or source.schema != "file":
+                continue
+            if os.path.commonpath([root, os.path.abspath(source.path)]) != root:
+                raise UsageError(
+                    f"the configuration {source.path} is not in the code {root}; set hydra.launcher.code.src to a "
+                    "folder with both"
+                )
+            options.append(f"--config-{option[0]}={os.path.relpath(source.path, option[1])}")
+        return options
 
     def _ended(self, launch: Launch, overrides: list[str]) -> JobReturn:
         from rankzero.errors import RankzeroError

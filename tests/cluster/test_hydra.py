@@ -84,6 +84,7 @@ class Project(Person):
         path = f"{site.lab.shared_inside}/hydra"
         self.write("src/train.py", APP)
         self.write("conf/config.yaml", f"{CONFIG}    name: {self.name}\n    env: {{PYTHONPATH: {path}}}\n")
+        self.write("conf/other.yaml", "defaults: [config]\nnote: of the other file\n")
         self.write("conf/model/small.yaml", "name: small\nwidth: 2\n")
         self.write("conf/model/large.yaml", "name: large\nwidth: 8\n")
         self.write("here/hydra_plugins/printing.py", SWEEPER)
@@ -124,8 +125,12 @@ def test_a_multirun_is_one_array_and_the_same_again_is_no_job(project: Project) 
     assert len(logs) == 8 and all("it's {lr} $(id)" in text for text in logs), logs
     assert len({number for text in logs for number in re.findall("of array ([0-9]+)", text)}) == 1, logs
 
+    other = project.trains("--config-name=other", "lr=0.5")
+    assert other.returncode == 0, other.stdout + other.stderr
+    assert len([path for path in runs.glob("*/1/logs/0/rank-*.log") if "of the other file" in path.read_text()]) == 2
+
     again = project.trains(*words)
-    assert returned(again.stdout) == returned(done.stdout) and len(site.jobs(f"{project.name}.")) == 4
+    assert returned(again.stdout) == returned(done.stdout) and len(site.jobs(f"{project.name}.")) == 5
 
 
 def test_a_job_that_fails_raises_where_its_value_is_asked_for(project: Project) -> None:
@@ -133,4 +138,7 @@ def test_a_job_that_fails_raises_where_its_value_is_asked_for(project: Project) 
     assert done.returncode != 0 and "the rate is too high" in done.stderr and "LaunchFailed" in done.stderr, done.stderr
     wrong = project.trains("lr=0.5", "hydra.launcher.resources.tme=1")
     assert wrong.returncode != 0 and "did you mean" in wrong.stderr and "time" in wrong.stderr, wrong.stderr
+    assert len(project.site.jobs(f"{project.name}.")) == 2
+    outside = project.trains("lr=0.5", "hydra.launcher.code.src=src")
+    assert outside.returncode != 0 and str(project.site.folder / "conf") in outside.stderr, outside.stderr
     assert len(project.site.jobs(f"{project.name}.")) == 2

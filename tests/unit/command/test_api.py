@@ -14,6 +14,8 @@ from typing import Any
 import pytest
 
 import rankzero
+from rankzero import direct, errors
+from rankzero.playbook import Played
 from tests.repository import ROOT
 from tests.unit.command.conftest import Ansible
 
@@ -106,6 +108,22 @@ def test_attach_takes_what_the_command_takes(queued: Ansible) -> None:
     queued.answer(2, ("job_info", "failed", {"msg": "no launch with name=gtp is recorded"}))
     with pytest.raises(rankzero.Refused, match="gtp"):
         rankzero.attach("gtp")
+
+
+def test_one_call_at_a_time_is_made_in_this_process(queued: Ansible, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A thread that calls meanwhile has a playbook. Ctrl-C is raised, as where a playbook was interrupted."""
+    monkeypatch.setattr(direct, "_login", lambda call: call)
+    calls: list[rankzero.Launch] = []
+
+    def played(*_given: Any) -> Played:
+        calls.append(rankzero.run("jobs/train.yml"))
+        return Played(errors.INTERRUPTED, [])
+
+    monkeypatch.setattr(direct, "_played", played)
+    for count in (1, 2):
+        with pytest.raises(KeyboardInterrupt):
+            rankzero.run("jobs/train.yml")
+        assert len(calls) == len(queued.calls()) == count
 
 
 def strict(folder: Path, program: str) -> subprocess.CompletedProcess[str]:
