@@ -22,7 +22,7 @@ def words(job: Job, nodes: str, cpus: str, log: str, program: Sequence[str], bin
     made = ["srun", "--overlap", f"--nodes={count}", f"--ntasks={count}", "--ntasks-per-node=1"]
     made += [f"--cpus-per-task={cpus}", *([] if bind else ["--cpu-bind=none"]), "--mem=0", "--gres=none"]
     made += [f"--nodelist={nodes}", "--kill-on-bad-exit=0", "--export=ALL", f"--output={log}", "--open-mode=append"]
-    made += ["env", "RANKZERO_HOLDS=1", "/bin/bash", f"{job.runtime}/start/python.sh", "-I"]
+    made += ["env", "RANKZERO_HOLDS=1", "/bin/bash", f"{job.runtime}/start/python.sh", "-I", "-S"]
     made += [f"{job.runtime}/{program[0]}", *program[1:]]
     made += ["--local-dir", job.get("RANKZERO_LOCAL_DIR"), "--slurm-tmp", slurm.temporary_folder(job)]
     return components.placed(job, [*made, "--memory", slurm.memory(job)])

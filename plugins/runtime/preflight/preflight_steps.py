@@ -32,7 +32,7 @@ _LOOK = """
 . "$RANKZERO_RUNTIME/start/python.sh"
 names=(python3)
 [ -n "${RANKZERO_BIN:-}" ] || names+=("$RANKZERO_PYTHON")
-python=$(rankzero_python "${names[@]}") && exec "$python" -IB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
+python=$(rankzero_python "${names[@]}") && exec "$python" -ISB "$RANKZERO_RUNTIME/preflight/program.py" "$@"
 # Nobody need wait for what this node would have said of its interfaces.
 echo "{}" > "$2/heads/$SLURMD_NODENAME.addresses"
 old=$(command -v python3) && [ -x "$old" ] && old=" of at least 3.9" || old=

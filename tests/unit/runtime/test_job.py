@@ -111,6 +111,14 @@ def test_the_submitters_environment_does_not_decide_where_programs_are_found(sit
     assert job.seen()["env"]["PATH"].startswith("/usr/local/bin:/usr/bin:")
 
 
+def test_on_a_node_that_does_not_know_the_user_the_home_of_the_login_node_stays(site: Site) -> None:
+    site.functions["getent"] = 'case "$1" in passwd) exit 2 ;; *) command getent "$@" ;; esac'
+    job = site.job({})
+    assert job.finish(HOME=str(site.root)) == 0, job.log()
+    env = job.seen()["env"]
+    assert env["HOME"] == str(site.root) and env["USER"]
+
+
 def test_a_jobs_own_interface_stands(site: Site) -> None:
     job = site.job({"env": {"NCCL_SOCKET_IFNAME": "=ib0"}})
     assert job.finish() == 0

@@ -186,6 +186,29 @@ def test_a_python_that_is_too_old_says_so(tmp_path: Path) -> None:
     assert f"no python3 of at least 3.9 ({sys.executable} is 3.6) on n1" in done.stdout
 
 
+def chosen(path: str, *names: str) -> str:
+    """What a node of this PATH takes of these names."""
+    line = f'. {RUNTIME}/start/python.sh; rankzero_python "$@"'
+    words = ["/bin/bash", "-c", line, "sh", *names]
+    done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=False)
+    assert not done.stderr
+    return done.stdout
+
+
+def test_a_python3_that_leads_to_the_one_beside_it_is_not_asked(tmp_path: Path) -> None:
+    """Nothing is started for it, on any node of any job."""
+    asked = tmp_path / "asked"
+    for name in ("python3.13", "readlink"):
+        (tmp_path / name).write_text(f"#!/bin/sh\necho >> {asked}\nexit 1\n", encoding="utf-8")
+        (tmp_path / name).chmod(0o755)
+    (tmp_path / "python3").symlink_to("python3.13")
+    assert chosen(str(tmp_path), "python3") == f"{tmp_path}/python3\n" and not asked.exists()
+    # A manager of Pythons makes all its names of one file, whichever Python they lead to.
+    (tmp_path / "python3").unlink()
+    (tmp_path / "python3").hardlink_to(tmp_path / "python3.13")
+    assert chosen(str(tmp_path), "python3") == f"{tmp_path}/python3.13\n" and asked.exists()
+
+
 def test_a_newer_python_beside_an_old_python3_is_taken(tmp_path: Path) -> None:
     """By its own name in PATH: as on the systems whose python3 is 3.6."""
     links = {"python3": "python3.6", "python3.12": sys.executable, "python3.11": sys.executable}
@@ -195,19 +218,13 @@ def test_a_newer_python_beside_an_old_python3_is_taken(tmp_path: Path) -> None:
     (tmp_path / "python3.6").write_text(f'#!/bin/sh\necho "$*" > {started}\nexit 1\n', encoding="utf-8")
     (tmp_path / "python3.6").chmod(0o755)
 
-    def names(*options: str, path: str = f"{tmp_path}:/bin") -> str:
-        line = f'. {RUNTIME}/start/python.sh; rankzero_python "$@"'
-        words = ["/bin/bash", "-c", line, "sh", *options]
-        done = subprocess.run(words, env={"PATH": path}, capture_output=True, text=True, check=False)
-        assert not done.stderr
-        return done.stdout
-
-    assert names("python3") == f"{tmp_path}/python3.12\n" and not started.exists(), "its name says its version"
-    assert names("nowhere/python", "python3.11") == f"{tmp_path}/python3.11\n"
+    path = f"{tmp_path}:/bin"
+    assert chosen(path, "python3") == f"{tmp_path}/python3.12\n" and not started.exists(), "its name says its version"
+    assert chosen(path, "nowhere/python", "python3.11") == f"{tmp_path}/python3.11\n"
     # A wrapper's name says nothing: it is asked.
     (tmp_path / "python3").unlink()
     (tmp_path / "python3.6").rename(tmp_path / "python3")
-    assert names("python3") == f"{tmp_path}/python3.12\n" and started.exists()
+    assert chosen(path, "python3") == f"{tmp_path}/python3.12\n" and started.exists()
     # Whoever notes the calls of a user's programs knows this one by the file that it names.
     assert f"{RUNTIME}/start/python.sh" in started.read_text(encoding="utf-8").split()
-    assert names("python3", path=str(tmp_path)) == f"{tmp_path}/python3.12\n", "a node may have no readlink in PATH"
+    assert chosen(str(tmp_path), "python3") == f"{tmp_path}/python3.12\n", "a node may have no readlink in PATH"

@@ -14,12 +14,12 @@ import sys
 import zlib
 from argparse import Namespace
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
 
-from tests.unit.runtime.harness import Job, Site, tree, wait_for
+from tests.unit.runtime.harness import Job, Site, runtime_parts, tree, wait_for
 
 # --- who sends what to whom
 
@@ -61,6 +61,20 @@ def test_where_nothing_is_missing_nothing_is_planned(
     (tmp_path / "stage").mkdir()
     (tmp_path / "stage" / "plan").write_text("{}")  # of an attempt that was cut short
     assert planned(parts["copies"], tmp_path, "n1", capsys) == ([], {})
+
+
+def test_no_program_is_started_to_say_that_nothing_is_missing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = SimpleNamespace(folder=str(tmp_path), names="n1,n2")
+    job = SimpleNamespace(preflight=asked, number=lambda _name: 60, get=lambda _name: "", python="", runtime="", env={})
+    with runtime_parts("node.copy_steps") as steps:
+        started: list[object] = []
+        monkeypatch.setattr(steps.processes, "output_of", lambda *words: (0, started.append(words) or ""))
+        report(tmp_path, "n1", "", "code environment")
+        steps.copy_missing(job)
+        assert not started
+        report(tmp_path, "n2", "code", "environment")
+        steps.copy_missing(job)
+        assert len(started) == 1
 
 
 def test_what_no_node_sees_comes_from_the_archive_or_is_named(
