@@ -1,19 +1,30 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables of contributing/tested.md: what each test run tests where, read from the tests and the workflow."""
+"""The tables of contributing/tested.md: what each test run tests where, read from the tests and the workflow.
+
+    tested.py REPORT ARGUMENT...    note that pytest has passed with these arguments: its report (--junit-xml)
+
+`scripts/test` does so after a run with another ansible-core. What it noted is in contributing/cores.json.
+"""
 
 from __future__ import annotations
 
 import ast
 import glob
+import importlib.metadata
+import json
 import os
+import platform
 import re
+import sys
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.release import RELEASES
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 PAGE = "contributing/tested.md"
+#: What ran with each ansible-core the last time: its minor version -> the columns of the table.
+RAN = "contributing/cores.json"
 #: The tests of other releases of Slurm than the machine's.
 OTHER_RELEASES = "tests/cluster/test_releases.py"
 #: How others build their clusters -> the tests that play it.
@@ -52,7 +63,7 @@ def cores() -> list[str]:
     """The lines of the table of what the workflow of the repository runs on each ansible-core."""
     with open(os.path.join(ROOT, ".github/workflows/tests.yml"), encoding="utf-8") as stream:
         text = stream.read()
-    (arguments,) = re.findall(r'make test-core CORE=.+ ARGS="(.+?)"', text)
+    (arguments,) = re.findall(r'make test-core CORE=.+\s+ARGS="(.+?)"', text)
     pairs = re.findall(r'core: "([\d.]+)", python: "([\d.]+)"', text)
     heads = ["| ansible-core | Python | what the workflow of the repository runs |", "| --- | --- | --- |"]
     return heads + [f"| {core} | {python} | `{arguments}` |" for core, python in pairs]
@@ -62,11 +73,46 @@ def page() -> str:
     """The page with each table between its marks `<!-- NAME -->` and `<!-- /NAME -->` written anew."""
     with open(os.path.join(ROOT, PAGE), encoding="utf-8") as stream:
         text = stream.read()
-    for name, lines in {"tests": table(), "clusters": clusters(), "cores": cores()}.items():
+    for name, lines in {"tests": table(), "clusters": clusters(), "cores": cores(), "ran": ran()}.items():
         before, rest = text.split(f"<!-- {name} -->\n")
         after = rest.split(f"<!-- /{name} -->")[1]
         text = "\n".join([f"{before}<!-- {name} -->", *lines, f"<!-- /{name} -->"]) + after
     return text
+
+
+def ran() -> list[str]:
+    """The lines of the table of what was run last with each ansible-core, as `note` kept it."""
+    lines = [
+        "| ansible-core | Python | passed | skipped | arguments of `make test-core` |",
+        "| --- | --- | --- | --- | --- |",
+    ]
+    return lines + [f"| {' | '.join(row)} |" for _core, row in sorted(_kept().items())]
+
+
+def note(report: str, arguments: list[str]) -> None:
+    """Keep what a run that has passed was, and write the page."""
+    with open(report, encoding="utf-8") as stream:
+        (head,) = re.findall(r"<testsuite [^>]*>", stream.read())
+    tests, skipped = (int(re.findall(rf'\b{name}="(\d+)"', head)[0]) for name in ("tests", "skipped"))
+    core = importlib.metadata.version("ansible-core")
+    row = [
+        core,
+        platform.python_version(),
+        str(tests - skipped),
+        str(skipped),
+        f"`{' '.join(word for word in arguments if word != '-q')}`",
+    ]
+    rows = {**_kept(), ".".join(core.split(".")[:2]): row}
+    with open(os.path.join(ROOT, RAN), "w", encoding="utf-8") as stream:
+        stream.write(json.dumps(rows, indent=2, sort_keys=True) + "\n")
+    text = page()
+    with open(os.path.join(ROOT, PAGE), "w", encoding="utf-8") as stream:
+        stream.write(text)
+
+
+def _kept() -> dict[str, list[str]]:
+    with open(os.path.join(ROOT, RAN), encoding="utf-8") as stream:
+        return dict(json.load(stream))
 
 
 def table() -> list[str]:
@@ -125,3 +171,7 @@ def _range(file: str, package: str) -> str:
         (line,) = [line for line in stream if line.startswith(package)]
     low, high = re.findall(r"[\d.]+", line)
     return f"{low} to below {high}"
+
+
+if __name__ == "__main__":
+    note(sys.argv[1], sys.argv[2:])

@@ -14,8 +14,10 @@ from pathlib import Path
 
 import pytest
 import tomllib
+from packaging.version import Version
 
 import rankzero
+from ansible_collections.rankzero.slurm.plugins.module_utils.pyenv.uv.uv import MINIMUM
 from tests.repository import BIN, ROOT, bullet_list, files, load_yaml, plugin_names, read, run, tracked_files
 
 GALAXY = load_yaml("galaxy.yml")
@@ -109,6 +111,11 @@ def test_what_an_execution_environment_installs_is_what_running_needs() -> None:
     assert (ROOT / dependencies["system"]).is_file()
     (image,) = NOX["ee_check"]["execution_environments"]
     assert image["ansible_core_package"] in needed and all((ROOT / book).is_file() for book in image["test_playbooks"])
+
+
+def test_the_oldest_uv_is_the_one_that_the_product_takes() -> None:
+    (line,) = [line for line in read("requirements.txt").splitlines() if line.startswith("uv")]
+    assert Version(re.findall(r"[\d.]+", line)[0]) == Version(".".join(map(str, MINIMUM))), line
 
 
 def test_sessions_of_nox_are_the_targets_and_the_group_is_that_of_meta() -> None:
