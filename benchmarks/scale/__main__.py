@@ -165,6 +165,10 @@ def main() -> None:
                 Path(folder), size, options.ranks, many=size * options.ranks > MOST_LOGS
             ).items():
                 rows.setdefault(name, []).append(number)
+        with tempfile.TemporaryDirectory(prefix="scale-") as folder:
+            many = size * options.ranks > MOST_LOGS
+            for name, number in (logs.opens(Path(folder), size, options.ranks) if many else {}).items():
+                rows.setdefault(name, [0.0] * sizes.index(size)).append(number)
         rows.setdefault("files of preflight, logs and samples", []).append(
             files + rows["files of logs and samples"][-1]
         )

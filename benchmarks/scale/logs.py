@@ -9,6 +9,8 @@ import os
 import sys
 import time
 from pathlib import Path
+from types import SimpleNamespace
+from unittest import mock
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
@@ -16,6 +18,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist i
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.monitor import read_samples
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 
+PRINTING = "opens on shared storage a second of all collectors: all ranks print"
+SILENT = "the same: all ranks are silent"
+#: Looks of a collector in a minute.
+LOOKS = 60
 COLLECTING = "each node's collector: CPU milliseconds for its logs and samples"
 #: What each rank prints, and the samples of an hour.
 LINES = "".join(f"step {step}/200 loss 2.5 tokens/s 19000\n" for step in range(200))
@@ -50,6 +56,42 @@ def measured(folder: Path, nodes: int, ranks: int, *, many: bool) -> dict[str, f
     assert len(read_samples(Beneath(str(monitor)))) == nodes
     rows["CPU seconds to read both ends of all ranks' logs, and all samples"] = time.process_time() - begun
     return rows
+
+
+def opens(folder: Path, nodes: int, ranks: int) -> dict[str, float]:
+    """How often a second all nodes open files on shared storage, by the collector of one that looks for a minute of
+    played time: while its ranks print, and while they are silent.
+    """
+    sys.path.insert(0, RUNTIME)
+    from rank import collector
+
+    shared, now, opened = folder / "shared", [0.0], [0]
+    shared.mkdir()
+    sys.addaudithook(
+        lambda event, words: opened.__setitem__(
+            0, opened[0] + (event in ("open", "os.listdir", "os.scandir") and str(words[0]).startswith(str(shared)))
+        )
+    )
+    own = collector.Collector(str(folder / "spool"), str(shared), collector.PER_NODE, "node", ranks)
+    own.share_storage(nodes)
+    counts: list[float] = []
+    with mock.patch.object(collector, "time", SimpleNamespace(monotonic=lambda: now[0])):
+        for line in (LINES[: LINES.find("\n") + 1], ""):
+            before = opened[0]
+            for _look in range(LOOKS):
+                for rank in range(ranks):
+                    path = folder / "spool" / f"rank-{rank}.log"
+                    path.parent.mkdir(exist_ok=True)
+                    with path.open("a") as stream:
+                        stream.write(line)
+                now[0] += collector.EVERY
+                own.scan()
+            counts.append((opened[0] - before) * nodes / (LOOKS * collector.EVERY))
+            # What is held until the next write is written before the silence.
+            own.scan(final=True)
+    for log in own.known.values():
+        os.close(log.descriptor)
+    return dict(zip((PRINTING, SILENT), counts, strict=True))
 
 
 def _log(rank: int) -> str:
