@@ -20,6 +20,7 @@ from rank import memory
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 # As in hook/rankzero_recorder.py.
@@ -123,9 +124,8 @@ def address(text: str) -> str:
     return socket.inet_ntop(socket.AF_INET if len(native) == 4 else socket.AF_INET6, native)
 
 
-def own_addresses() -> list[str]:
-    """The addresses of this node from which this user has connections to other nodes."""
-    addresses: set[str] = set()
+def established() -> Iterator[tuple[str, str, int, int]]:
+    """(address here, address there, bytes that wait to be sent or acknowledged, tries) of this user's connections."""
     user = str(os.getuid())
     for table in ("tcp", "tcp6"):
         with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as stream:
@@ -133,28 +133,27 @@ def own_addresses() -> list[str]:
             for line in stream:
                 fields = line.split()
                 # State 01: established.
-                if fields[3] == "01" and fields[7] == user and len(addresses) < CONNECTIONS:
-                    here, there = address(fields[1]), address(fields[2])
-                    if here != there:
-                        addresses.add(here)
+                if fields[3] == "01" and fields[7] == user:
+                    unsent = int(fields[4].partition(":")[0], 16)
+                    yield address(fields[1]), address(fields[2]), unsent, int(fields[6], 16)
+
+
+def own_addresses() -> list[str]:
+    """The addresses of this node from which this user has connections to other nodes."""
+    addresses: set[str] = set()
+    for here, there, _unsent, _tries in established():
+        if here != there and len(addresses) < CONNECTIONS:
+            addresses.add(here)
     return sorted(addresses)
 
 
 def connections() -> dict[Any, list[int]]:
     """{(address here, address there): [bytes that wait to be sent or acknowledged, tries]} of this user."""
     waiting: dict[tuple[str, str], list[int]] = {}
-    user = str(os.getuid())
-    for table in ("tcp", "tcp6"):
-        with contextlib.suppress(OSError), open(f"/proc/self/net/{table}", encoding="ascii") as stream:
-            next(stream, None)
-            for line in stream:
-                fields = line.split()
-                unsent = int(fields[4].partition(":")[0], 16)
-                # State 01: established.
-                if fields[3] == "01" and fields[7] == user and unsent:
-                    row = waiting.setdefault((address(fields[1]), address(fields[2])), [0, 0])
-                    row[0] += unsent
-                    row[1] = max(row[1], int(fields[6], 16))
+    for here, there, unsent, tries in established():
+        if unsent:
+            row = waiting.setdefault((here, there), [0, 0])
+            row[:] = row[0] + unsent, max(row[1], tries)
     return waiting
 
 
