@@ -359,12 +359,8 @@ def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
 def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:
     root = str(tmp_path)
     found = launch_list.job_info(FakeSlurm().slurm(), options(state_root=root, name="gpt"))
-    assert found == {
-        "launches": [],
-        "omitted": 0,
-        "slurm_commands": 0,
-        "message": f"no launch with name gpt is recorded under {root}",
-    }
+    nothing = {"launches": [], "omitted": 0, "slurm_commands": 0}
+    assert found == {**nothing, "message": f"no launch with name gpt is recorded under {root}"}
     found = launch_list.job_info(gone().slurm(), options(state_root=root, job_id="7"))
     assert found["message"].endswith("and Slurm does not know that job")
     found = launch_list.job_info(queue("RUNNING", Name="other").slurm(), options(state_root=root, job_id="7"))
