@@ -57,8 +57,8 @@ class Policy:
         """
         return False
 
-    def waits_for_outcome(self, record: JobRecord) -> bool:
-        """Return whether to read the outcome of an ended job again if it is still missing."""
+    def waits_for_outcome(self, record: JobRecord, since: float) -> bool:
+        """Return whether to read the outcome of an ended job again if it is still missing. `since`: as for a job."""
         return False
 
     def close(self, run: RunDirectory) -> None:
@@ -293,17 +293,18 @@ class _Lookup:
 
         If such an outcome is not visible, a network file system does not show it yet.
         """
+        since = self.policy.now()
         while True:
-            launches = [launch for launch in launches if self._hides_outcome(launch)]
+            launches = [launch for launch in launches if self._hides_outcome(launch, since)]
             if not launches:
                 break
             self.policy.pause()
 
-    def _hides_outcome(self, launch: _Generation) -> bool:
+    def _hides_outcome(self, launch: _Generation, since: float) -> bool:
         if (
             launch.record is None
             or launch.facts.outcome is not None
-            or not self.policy.waits_for_outcome(launch.record)
+            or not self.policy.waits_for_outcome(launch.record, since)
         ):
             return False
         return launch.run.outcome() is None

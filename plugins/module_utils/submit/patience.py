@@ -53,11 +53,18 @@ class Patience(Policy):
         A journal that a network file system does not show yet does not mean that the submitter is dead.
         """
         last = max((float(event["time"]) for event in events), default=since)
-        return submitter_may_live(events) and self.clock() - last <= INTENT_SECONDS
+        return submitter_may_live(events) and self._passed(last, since) <= INTENT_SECONDS
 
-    def waits_for_outcome(self, record: JobRecord) -> bool:
+    def waits_for_outcome(self, record: JobRecord, since: float) -> bool:
         """Return whether an outcome must appear: the script ends with exit code 0 only after a success."""
-        return record.state == "COMPLETED" and self.clock() - (record.end or 0.0) <= OUTCOME_SECONDS
+        return record.state == "COMPLETED" and self._passed(record.end or 0.0, since) <= OUTCOME_SECONDS
+
+    def _passed(self, moment: float, since: float) -> float:
+        """Return how many seconds ago something happened elsewhere: where a clock there is ahead of ours, how long it
+        has been waited for (`since`).
+        """
+        now = self.clock()
+        return now - (moment if moment <= now else since)
 
     def close(self, run: RunDirectory) -> None:
         """Remove the secrets, because there may be no script left to remove them."""

@@ -117,7 +117,8 @@ class Cluster:
 
     @staticmethod
     def _row(number: str, job: Mapping[str, Any]) -> str:
-        end = int(NOW) - 900 if job["state"] not in ("PENDING", "RUNNING", "REQUEUED", "COMPLETING") else "N/A"
+        over = job["state"] not in ("PENDING", "RUNNING", "REQUEUED", "COMPLETING")
+        end = job.get("end", int(NOW) - 900) if over else "N/A"
         times = (job["submit"], job["submit"], job.get("start", "N/A"), end, "0:00")
         place = ("1", "node01", "batch", "root", "root", "lab", job.get("work_dir", "/x"), job["name"])
         said = (number, job["state"], "None", job["exit"] * 256, job.get("restarts", 0))

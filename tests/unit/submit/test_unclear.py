@@ -109,6 +109,22 @@ def test_another_submitter_that_never_says_is_given_up(bench: Bench) -> None:
     assert bench.time - NOW > 60
 
 
+@pytest.mark.parametrize("ahead", [7200.0, 86_400.0])
+def test_a_submitter_whose_clock_is_ahead_is_given_up_as_soon_as_any_other(bench: Bench, ahead: float) -> None:
+    """Its intent seems to be of tomorrow: the next launch waited until then."""
+    bench.intent("elsewhere:1", age=-ahead)
+    assert bench.launch()["submission"] == "submitted"
+    assert 60 < bench.time - NOW < 600
+
+
+def test_an_outcome_is_not_waited_for_longer_because_slurms_clock_is_ahead(bench: Bench) -> None:
+    bench.launch()
+    begun = bench.time
+    bench.leaves("COMPLETED", start=int(begun), end=int(begun) + 7200)
+    bench.launcher(relaunch="never").launch()
+    assert bench.time - begun < 600
+
+
 def test_a_living_submitter_of_this_host_is_waited_for_and_a_dead_one_is_not(bench: Bench) -> None:
     with subprocess.Popen(["sleep", "60"]) as process:
         bench.intent(f"{socket.gethostname()}:{process.pid}")
