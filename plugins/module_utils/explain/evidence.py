@@ -186,8 +186,8 @@ def _refusal(run: RunDirectory, launch: LaunchReport) -> _Refusal:
             return _Refusal(what, remedy)
     if not outcome.get("unfit_nodes"):
         return _Refusal(remedy=_IN_THE_LOG)
-    verdict = run.text(os.path.join("preflight", str(launch.attempt), "verdict")).splitlines()
-    blamed = [words[1] for line in verdict if (words := line.split()) and words[0] == "blamed" and len(words) > 1]
+    table = run.text(os.path.join("preflight", str(launch.attempt), "table")).splitlines()
+    blamed = [node for line in table if (words := line.split()) and words[0] == "blamed" for node in words[1:]]
     return _Refusal(captured=(("nodes", ", ".join(blamed)),)) if blamed else _Refusal(remedy=_COMMON)
 
 

@@ -288,6 +288,8 @@ def judge(asked: Question) -> Judgement:
     lines += topology.lines(chosen, reports, group)
     lines += [f"limit {chosen[0]}: {words}" for words in (limits_of(chosen[0], reports, "warning") if chosen else ())]
     lines += [f"unfit {name}: {problem}" for name in names for problem in unfit.get(name, ())]
+    # The diagnosis reads here which nodes lack what others have.
+    lines += [f"blamed {' '.join(blamed)}"] if blamed else []
     if chosen != names and chosen:
         lines.append("nodes " + " ".join(chosen))
     if interfaces:

@@ -309,8 +309,8 @@ def test_without_any_address_the_job_is_refused(site: Site) -> None:
 
 def test_a_node_list_that_cannot_be_expanded_refuses_the_job(site: Site) -> None:
     site.functions["scontrol"] = "return 1"
-    job = site.job({})
-    assert job.finish() == 71
+    job = site.job({"resources": {"nodes": 2}})
+    assert job.finish(SLURM_JOB_NODELIST="node[01-02]") == 71
     assert "cannot expand the node list" in job.outcome()["message"]
 
 

@@ -188,6 +188,7 @@ def test_a_node_that_is_bound_to_too_little_is_as_unfit_as_any_other(tmp_path: P
     assert table[3:] == [
         "bound n1,n3 0:cpus=0-1 1:cpus=2-3",
         f"unfit n2: {few} {where}",
+        "blamed n2",
         "nodes n1 n3",
         ETHERNET,
     ]

@@ -84,9 +84,11 @@ class Session:
                 sys.stderr = _Above(sys.stderr, self.painter)
         elif write is None:
             _by_lines(sys.stdout)
-        self._thread = threading.Thread(target=self._loop, name="rankzero-screen", daemon=True)
-        if write is None:
-            start_thread(self._thread)
+        self._thread = (
+            start_thread(threading.Thread(target=self._loop, name="rankzero-screen", daemon=True))
+            if write is None
+            else None
+        )
 
     def of_hosts(self, names: Sequence[str]) -> None:
         """Set the hosts of the play that begins. With several hosts, rows begin with the host's name."""
@@ -118,14 +120,14 @@ class Session:
         self.drain()
         self._over.set()
         os.write(self._woken, b".")
-        if self._thread.ident:
+        if self._thread:
             self._thread.join(2 * TICK)
         self.painter.close(mark)
         if self._streams:
             sys.stdout, sys.stderr = self._streams
         with self._reading:
             close_channel()
-        if not self._thread.is_alive():
+        if self._thread is None or not self._thread.is_alive():
             os.close(self._wake)
             os.close(self._woken)
 
