@@ -102,7 +102,7 @@ def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, 
         archives=node_copies.kept(refs, spec, site.settings, site.state_root),
         dependency=str(dict(plan.header).get("dependency") or ""),
         any_of=[
-            {**given, "time_minutes": time_minutes(given["time"])} if "time" in given else given
+            {**given, "time_minutes": time_minutes(time)} if (time := given.get("time")) else given
             for given in spec.resources.any_of
         ],
         secret_files={name: source.name for name, source in spec.all_secrets.items() if source.kind == "from_file"},
