@@ -56,7 +56,7 @@ def test_the_nodes_of_all_roles_have_them(site: Site) -> None:
 def test_a_spare_node_that_steps_in_has_them_before_its_ranks(site: Site) -> None:
     if site.lab.way != "realistic":
         pytest.skip("a node dies as a whole only where it has namespaces of its own")
-    program = f"{RANK.format('rank')}; [ $RANKZERO_ATTEMPT = 1 ] || sleep 3600; {RESULT}"
+    program = f"{RANK.format('rank')}; [ $RANKZERO_ATTEMPT = 1 ] || exec sleep 3600; {RESULT}"
     job = site.job(
         program, artifact={}, setup=SETUP, resources={"time": "00:10:00", "nodes": 2, "spares": 1},
         checkpoint={"progress": "saved", "requeue": True},
