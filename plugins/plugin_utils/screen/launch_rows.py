@@ -169,10 +169,13 @@ class Waiting:
             self._show(Row(self._host, FAILED, name, "the attempt ended"))
             self.show_line(event.text, "yellow")
             self.begin()
+        elif event.kind == "followed":
+            # The row of the job that was waited for; that of the other one begins with its next event.
+            self._show(Row(self._host, OK, job_name(self.job_id), event.text, timed=False))
         elif event.kind == "stalled":
             self.show_line(event.text, "yellow")
         elif event.kind != "metrics":
-            self.show_line(event.text, "yellow" if event.kind in ("silent", "followed") else None)
+            self.show_line(event.text, "yellow" if event.kind == "silent" else None)
 
     def _granted(self, text: str) -> None:
         """Slurm has allocated nodes to the job: its set-up follows, including the preflight."""

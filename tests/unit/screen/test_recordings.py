@@ -35,7 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows 
     numbers,
     steps,
 )
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import Row
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import OK, RUNNING, Row
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.report_rows import report
 from tests.blocks import blocks
 
@@ -67,6 +67,17 @@ def waited(attached: bool, queue: str) -> list[Row]:
     waiting.update(watch)
     waiting.end(True, "the artifact is proven")
     return rows
+
+
+def test_the_row_of_a_job_is_closed_when_another_one_of_its_launch_runs() -> None:
+    rows: list[Row] = []
+    waiting = Waiting(rows.append, "lab", "1", lambda: 5.0)
+    waiting.begin()
+    waiting.events([Event("followed", "job 2 owns this launch, not job 1: following it")])
+    waiting.job_id = "2"
+    waiting.events([Event("started", "", nodes=("n1",))])
+    states = [(row.name, row.state) for row in rows if row.name.startswith("job")]
+    assert states == [("job 1", RUNNING), ("job 1", OK), ("job 2", OK)]
 
 
 MADE = {"name": "gpt", "key": "k", "generation": 1, "run_dir": "/r", "changed": True, "job_id": "1"}
