@@ -7,22 +7,16 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
 
 from tests.cluster.launching import FINAL, JOB_SECONDS, UNTIL_GO, Site, log_of, read_json
+from tests.cluster.test_launch_once import events
 
 #: How many launches start all their jobs at once.
 LAUNCHES = int(os.environ.get("RANKZERO_TEST_LAUNCHES", "6"))
 WAYS = [{"partition": "short"}, {"partition": "batch", "time": "00:04:00"}]
-
-
-def events(run_dir: Path) -> list[str]:
-    from tests.cluster.test_launch_once import events
-
-    return events(run_dir)
 
 
 @pytest.fixture

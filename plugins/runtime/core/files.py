@@ -59,7 +59,7 @@ def load(path: str) -> Any:
     """The same without a listing: of what was published before this process began, and looked for by nobody here."""
     try:
         return document(path)
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return None
 
 

@@ -40,7 +40,7 @@ def copy_missing(job: Job) -> None:
     """
     asked, deadline = job.preflight, processes.after(job.number("RANKZERO_STAGE_BUDGET"))
     # Mostly nothing is missing, and then no program need be started to say so.
-    if not any(report and report["lacks"] for report in reports_of(asked.folder, asked.names.split(",")).values()):
+    if not any(report and report.get("lacks") for report in reports_of(asked.folder, asked.names.split(",")).values()):
         return
     options = ["--code", job.get("RANKZERO_CODE"), "--python", job.get("RANKZERO_PYTHON")]
     plan = _here(

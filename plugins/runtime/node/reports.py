@@ -56,16 +56,18 @@ def required(absent: Sequence[str], prefix: str) -> str:
 
 
 def reports_of(folder: str, names: list[str]) -> dict[str, Any]:
-    """{node: its report, or None}: the amended one, which is a file (`amend`), else what it has printed."""
+    """{node: its report, or None}: the amended one, which is a file (`amend`), else what it has printed. What is no map
+    is none: the conductor reads this, and anything may have been printed there.
+    """
     own = read_all(folder, [f"{name}.json" for name in names])
     reports = {name: own[f"{name}.json"] for name in names}
     silent = {name for name in names if reports[name] is None}
     if silent and TOGETHER in names_in(folder):
         with open(os.path.join(folder, TOGETHER), "rb") as stream:
             for _kind, name, text in node_texts(stream, [KIND], silent):
-                with contextlib.suppress(ValueError):
+                with contextlib.suppress(ValueError, RecursionError):
                     reports[name] = json.loads(text)
-    return reports
+    return {name: report if isinstance(report, dict) else None for name, report in reports.items()}
 
 
 def amend(

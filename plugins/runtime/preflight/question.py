@@ -12,9 +12,8 @@ from dataclasses import dataclass, field
 class Question:
     """What is asked about the nodes `names`, which have reported in `folder`. `wanted`: how many the ranks need;
     `budget`: the seconds that the nodes had, and `ended` how their step ended before; `unstarted`: srun's reason why it
-    could start no task on a node; `policy` and `slow`: as in the
-    job's preflight; `gpus`, `tasks_per_node`, `cpus_per_task`: what the ranks are promised (binding.py);
-    `group_nodes`: so many belong together (topology.py).
+    could start no task on a node; `policy` and `slow`: as in the job's preflight; `gpus`, `tasks_per_node`,
+    `cpus_per_task`: what the ranks are promised (binding.py); `group_nodes`: so many belong together (topology.py).
     """
 
     folder: str

@@ -83,3 +83,10 @@ def test_a_line_that_looks_for_the_job_by_its_name_is_named(line: str, named: bo
 def test_a_line_that_asks_slurm_where_its_script_lies_is_named(line: str, named: bool) -> None:
     warned = [text for text in summary(planned("-N 1", line)) if text.startswith("warning: ")]
     assert [("line 3" in text, "$SLURM_SUBMIT_DIR" in text) for text in warned] == [(True, True)] * named
+
+
+def test_the_jobs_of_a_script_do_not_wait_for_each_other_either() -> None:
+    """One that is submitted several times (resources.any_of)."""
+    ways = [{"account": "a"}, {"account": "b"}]
+    assert dict(planned("--nodes=2").header)["dependency"] == "singleton"
+    assert "dependency" not in dict(planned("--nodes=2", any_of=ways).header)

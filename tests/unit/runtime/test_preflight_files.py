@@ -93,3 +93,12 @@ def test_a_text_that_is_not_whole_is_left_out() -> None:
     again = [*lines[:3], *lines]
     assert list(node_texts(again, ["report"])) == [("report", "n1", text)]
     assert not list(node_texts(again, ["host"])) and not list(node_texts(again, ["report"], ["n2"]))
+
+
+def test_what_is_no_report_is_read_as_none(tmp_path: Path) -> None:
+    """The conductor itself reads what the tasks have printed: it must not end of it."""
+    printed = [text_lines("report", name, text) for name, text in (("n1", "[" * 100_000), ("n2", "7"), ("n3", "{}"))]
+    (tmp_path / "_tasks.log").write_text("".join(f"0: {line}\n" for text in printed for line in text.splitlines()))
+    with runtime_parts("node.reports") as part:
+        found = part.reports_of(str(tmp_path), ["n1", "n2", "n3", "n4"])
+    assert found == {"n1": None, "n2": None, "n3": {}, "n4": None}
