@@ -55,6 +55,28 @@ def test_the_job_that_starts_runs_and_the_wait_follows_it(closed: Site) -> None:
     assert closed.launch(job(closed, look, artifact={"path": "result.json"}))["submission"] == "unchanged"
 
 
+def test_a_batch_script_waits_in_several_partitions_and_runs_once(closed: Site) -> None:
+    """What its own lines ask for is not what it runs under: the alternative decides."""
+    script = """\
+#!/bin/bash
+#SBATCH --partition=short --time=00:05:00 --nodes=2
+scontrol show job "$SLURM_JOB_ID" > seen
+srun echo rank >> ran
+echo '{}' > result.json
+"""
+    made = {**closed.job("true"), "script": script, "artifact": {"path": "result.json"}, "resources": {"any_of": WAYS}}
+    del made["command"]
+    launch = closed.launch(made)
+    first, second = sorted(closed.jobs(), key=int)
+    assert closed.outcome(launch)["job_id"] == second
+    (run,) = closed.runs()
+    seen = (run / "work" / "seen").read_text(encoding="utf-8")
+    assert "Partition=batch" in seen and "TimeLimit=00:04:00" in seen
+    assert (run / "work" / "ran").read_text(encoding="utf-8") == "rank\n" * 2
+    assert closed.ended(first) == "CANCELLED" and closed.ended(second) == "COMPLETED"
+    assert closed.launch(made)["submission"] == "unchanged"
+
+
 def test_a_launch_that_waits_is_one_launch_and_one_cancellation_ends_it(closed: Site) -> None:
     set_state(closed, "batch", "DOWN")
     try:

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, release, roots
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission import topology
 from tests.cluster.conftest import LabCluster, instance_name, lab_of
-from tests.cluster.launching import CLOSING, RESULT, UNTIL_GO, Site, rank_logs
+from tests.cluster.launching import CLOSING, RESULT, UNTIL_GO, Site, log_of, rank_logs
 from tests.cluster.profiles import the_profile_is_not_read
 from tests.cluster.test_lab_role import playbook
 from tests.cluster.test_launch_admission import said
@@ -134,6 +134,18 @@ def test_no_job_reads_a_profile(site: Site) -> None:
 
 def test_a_sweep(site: Site) -> None:
     three_elements(site)
+
+
+def test_of_two_submissions_of_a_launch_one_runs(site: Site) -> None:
+    ways = [{"time": "00:05:00"}, {"time": "00:04:00"}]
+    launch = site.launch(site.job("true", "either", resources={"nodes": 1, "time": "00:05:00", "any_of": ways}))
+    ran = site.outcome(launch)["job_id"]
+    assert len(site.jobs()) == 2 and ran in site.jobs()
+    (other,) = {*site.jobs()} - {ran}
+    # It has been cancelled, or it started as soon, found the claim taken, and ran nothing.
+    if site.ended(other) != "CANCELLED":
+        assert "nothing is run" in log_of(site.run_dir(launch), other)
+    assert site.ended(ran) == "COMPLETED"
 
 
 def test_what_such_a_lab_is(newer: LabCluster, site: Site) -> None:
