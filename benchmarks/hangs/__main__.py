@@ -14,7 +14,6 @@ import json
 import os
 import re
 import shutil
-import subprocess
 import sys
 import tempfile
 import time
@@ -27,6 +26,7 @@ from benchmarks import results
 from benchmarks.hangs import calm
 from benchmarks.hangs.cases import KINDS, LAUNCHES, Case
 from benchmarks.hangs.conditions import CONDITIONS, Place
+from benchmarks.hangs.environment import environment_of
 from benchmarks.launch import table
 from tests.cluster.conftest import booted, lab_of
 from tests.cluster.launching import Play, Site
@@ -35,7 +35,12 @@ ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
 # Seconds: until a case begins, and until the wait has named a rank of it. A slow rank takes longer.
 PATIENCE, NAMING, NAMING_SLOW = 600.0, 150.0, 300.0
+# The last lines of a wait that are kept where it was wrong.
+SCREEN = 40
+# So little that the ranks' data takes minutes, and enough for the node to answer Slurm.
+RATE = "32kbit"
 _RANK = re.compile(r"\branks? (\d+)(?: on (\S+?))?(?=[ ,;:])")
+_LINK = "unsent data"
 
 
 class Played:
@@ -81,7 +86,7 @@ class Played:
         known = len(waiting.output.splitlines())
         began = time.monotonic()
         if case.kind == "link":
-            self.lab.faults.slow(node, "eth0", "8kbit")
+            self.lab.faults.slow(node, "eth0", RATE)
         elif case.kind == "gone":
             self.lab.faults.link_down(node, "eth0")
             self.lab.faults.power_off(node)
@@ -92,7 +97,7 @@ class Played:
         while not told and time.monotonic() - began < limit and waiting.process.poll() is None:
             time.sleep(0.5)
             lines = waiting.output.splitlines()[known:]
-            told = [line.strip() for line in lines if _RANK.search(line) or (case.kind == "link" and node in line)]
+            told = [line.strip() for line in lines if _RANK.search(line) or (case.kind == "link" and _LINK in line)]
         seconds = round(time.monotonic() - began)
         if case.kind == "link":
             self.lab.faults.unslow(node, "eth0")
@@ -104,6 +109,8 @@ class Played:
             "ranks": case.ranks, "node": node, "named": sorted(named), "message": message, "seconds": seconds,
             "right": right(case, node, message), "launch": self.number,
         }  # fmt: skip
+        if not row["right"]:
+            row["screen"] = waiting.output.splitlines()[-SCREEN:]
         self.rows.append(row)
         print(
             f"[hangs] {self.condition} {self.number}.{number} {self.launch.how} {case.kind} {case.ranks} {node}: "
@@ -129,35 +136,13 @@ def named_in(message: str) -> dict[int, str]:
 def right(case: Case, node: str, message: str) -> bool:
     """Whether a line of the wait names the ranks at fault and no others, their node, and their function."""
     if case.kind == "link":
-        return node in message and "unsent data" in message
+        return node in message and _LINK in message
     named = named_in(message)
     if case.kind == "gone":
         return sorted(named) == sorted(case.ranks)
     if case.kind in ("mismatch", "batches") and "different" not in message:
         return False
     return sorted(named) == sorted(case.ranks) and node in named.values() and KINDS[case.kind][1] in message
-
-
-def environment_of(given: str) -> Path:
-    """A virtual environment with torch: the one that was given, or one made for the benchmark."""
-    if given:
-        return Path(given).absolute()
-    place = ROOT / ".cache" / "benchmarks" / "hangs"
-    if not (place / "bin" / "python").exists():
-        subprocess.run(["uv", "venv", "--python", "/usr/bin/python3", str(place)], check=True)
-    command = [
-        "uv",
-        "pip",
-        "install",
-        "--python",
-        str(place / "bin" / "python"),
-        "--torch-backend",
-        "cpu",
-        "torch",
-        "numpy",
-    ]
-    subprocess.run(command, check=True)
-    return place
 
 
 def tables(rows: list[dict[str, Any]], planned: int) -> str:
@@ -184,7 +169,7 @@ def main_of_calm(given: str, together: int) -> int:
     """Play calm runs, and count what the wait says of them."""
     first, _dash, last = given.partition("-")
     numbers = list(range(int(first), int(last or first) + 1))
-    lab = lab_of("hangs", nodes=2 * together, cpus=2, memory=6000, gpus=0, accounting="none", internet=False)
+    lab = lab_of("calm", nodes=2 * together, cpus=2, memory=6000, gpus=0, accounting="none", internet=False)
     with booted(lab) as there, tempfile.TemporaryDirectory(prefix="rankzero-calm-") as scratch:
         rows = calm.play(there, numbers, together, Path(scratch))
     alarms = [f"{row['number']}: {line}" for row in rows for line in row["alarms"]]
@@ -204,7 +189,7 @@ def main() -> int:
     options = parser.parse_args()
     if options.calm:
         return main_of_calm(options.calm, options.together)
-    environment = environment_of(options.environment)
+    environment = environment_of(options.environment, ROOT / ".cache" / "benchmarks" / "hangs")
     numbers = [int(word) for word in options.launches.split(",") if word] or list(range(len(LAUNCHES)))
     chosen = [(name, number) for number in numbers for name in options.conditions.split(",")]
     began = time.monotonic()

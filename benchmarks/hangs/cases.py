@@ -67,15 +67,26 @@ def _launch(how: str, text: str, nodes: int = 2, *, times: bool = False) -> Laun
     return Launch(nodes, how, times, tuple(map(_case, text.split())))
 
 
-#: `before` and `first` are the first cases of a launch, `after`, a wrong collective and a node without power its last.
+#: `before` and `first` are the first cases of a launch. What the program cannot leave at once is its last: `after`, a
+#: wrong collective, a node without power. Few each: a launch that breaks takes no more with it, and ends soon.
 LAUNCHES = (
-    _launch("ddp", "before:1 first:2 sleep:3 loop:0 lock:1 batches:2"),
-    _launch("direct", "before:3 loader:2 pipe:0 stop:1 after:0", times=True),
-    _launch("fsdp", "first:3 lock:2 node:23 loop:1 sleep:0 after:2"),
-    _launch("pipeline", "first:1 pipe:3 sleep:1 loader:2 after:3", times=True),
-    _launch("ddp", "slow:2:1.5 slow:0:4"),
-    _launch("direct", "slow:3:1.5 slow:1:8", times=True),
-    _launch("direct", "disk:3 loop:2 mismatch:0 gone:23", times=True),
+    _launch("ddp", "before:1 first:2 sleep:3"),
+    _launch("ddp", "loop:0 lock:1 batches:2"),
+    _launch("direct", "before:3 loader:2 pipe:0", times=True),
+    _launch("direct", "stop:1 after:0", times=True),
+    _launch("fsdp", "first:3 lock:2 node:23"),
+    _launch("fsdp", "loop:1 sleep:0 after:2"),
+    _launch("pipeline", "first:1 pipe:3", times=True),
+    _launch("pipeline", "sleep:1 loader:2 after:3", times=True),
+    _launch("direct", "disk:3 loop:2 mismatch:0", times=True),
+    _launch("direct", "gone:23", times=True),
     _launch("ddp", "after:1"),
-    _launch("direct", "sleep:3 link:2 link:1 batches:3 gone:3", nodes=4),
+    _launch("direct", "sleep:3 link:2 link:1 batches:3", nodes=4),
+    _launch("direct", "gone:3", nodes=4),
+    _launch("ddp", "slow:2:1.5"),
+    _launch("ddp", "slow:0:4"),
+    _launch("direct", "slow:3:1.5", times=True),
+    _launch("direct", "slow:1:8", times=True),
+    _launch("fsdp", "slow:2:2"),
+    _launch("pipeline", "slow:3:3"),
 )
