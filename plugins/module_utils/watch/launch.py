@@ -8,6 +8,7 @@ When that is, schedule.py says.
 
 from __future__ import annotations
 
+import math
 import re
 from dataclasses import dataclass, field, replace
 
@@ -63,7 +64,7 @@ class Watch:
 
     Times are seconds of the caller's monotonic clock. `until`: started, artifact (the check of the artifact succeeds),
     pattern (a line of `log` matches) or finished. `outcome_grace`: how long after the end of a job its outcome may
-    become visible through a network file system.
+    become visible through a network file system. `silent_in`: in how many seconds its silence is looked at (Pace.due).
     """
 
     run_dir: str
@@ -84,6 +85,7 @@ class Watch:
     metrics: Metrics | None = None
     fraction: float | None = None
     pace: Pace = field(default_factory=Pace)
+    silent_in: float = math.inf
     stands: str = ""
     preflight: int | None = None
     launched: int = 0
@@ -156,6 +158,7 @@ class Watch:
         urgent = view.outcome is not None or self._ended.seen is not None or self._absent_since is not None
         completes = self.record is not None and self.record.state == "COMPLETING"
         self._schedule.plan(poll, now, (self.poll_min, self.poll_max), LAST if urgent else ENDS if completes else RUNS)
+        self.silent_in = self.pace.due(now) if self._attempt is not None else math.inf
         return events
 
     def _follow(self, view: View) -> list[Event]:

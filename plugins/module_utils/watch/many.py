@@ -84,8 +84,12 @@ class Waits:
         return events
 
     def delay(self, round_trip: float = 0.0) -> float:
-        """Seconds until the next poll: the shortest delay of all watches."""
-        return min((self.watches[index].delay(round_trip) for index in self.left), default=0.0)
+        """Seconds until the next poll: the shortest delay of all watches. A single launch is looked at when it has
+        stood still for long enough: a look more for each of many would be too much.
+        """
+        left = [self.watches[index] for index in self.left]
+        usual = min((watch.delay(round_trip) for watch in left), default=0.0)
+        return min(usual, left[0].silent_in) if len(left) == 1 else usual
 
     def holds(self) -> bool:
         """Whether the cluster can wait for the next change, because only a few launches are left and none of them seems

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from dataclasses import dataclass, field
 
@@ -23,6 +24,9 @@ PACE_SECONDS = 10.0
 # The same for a run whose steps have no time: seconds without a new line in the log; what a look at the ranks shows
 # counts from STALL_SECONDS on. A wait that has just begun, and may see an old log first, watches for so long before.
 SILENT_SECONDS, WATCHED_SECONDS = 300.0, 10.0
+# A look at the ranks that names none of them is repeated after so many seconds, so often: the nodes of a busy cluster
+# answer late, and a rank may be on its way to where it will hang.
+AGAIN_SECONDS, AGAIN = 20.0, 3
 # The usual step time is the median of this many steps.
 KEPT = 64
 
@@ -33,7 +37,8 @@ class Pace:
 
     `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end; `blamed`:
     when the log had last grown as a look at the ranks showed which of them the others wait for; `worked`: the same of a
-    look that showed an evaluation or a checkpoint.
+    look that showed an evaluation or a checkpoint. `_again`: when the log had last grown before looks that named none,
+    when the next one is due, and how many follow it.
     """
 
     heard: float | None = None
@@ -48,6 +53,7 @@ class Pace:
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
     _told: tuple[float, float] = (0.0, 0.0)
+    _again: tuple[float, float, int] = (0.0, math.inf, 0)
 
     def begin(self, now: float, age: float = 0.0) -> None:
         """Start a new attempt, which is that old already, and forget the steps of the one before."""
@@ -147,7 +153,30 @@ class Pace:
             return [Event("stalled", f"{text}: it stands still{rest}")]
         if slower is not None:
             return [Event("slow", "", paces=slower)]
-        return [Event("quiet", "")] if self.silent(now) else []
+        return [Event("quiet", "")] if self.silent(now) or self._repeats(now) else []
+
+    def due(self, now: float) -> float:
+        """In how many seconds the ranks are to be looked at, if nothing comes until then; endless where they were."""
+        usual, since = self.usual, self._grew(now)
+        begins = since + STALL_SECONDS
+        if self.stepped is not None and usual is not None:
+            begins = self.stepped + max(STALL_SECONDS, STALL_FACTOR * usual)
+        moments = [begins, self._again[1] if self._again[0] == since else math.inf]
+        return min((moment - now for moment in moments if moment > now), default=math.inf)
+
+    def unnamed(self, now: float) -> None:
+        """A look has named no rank: look again soon, a few times, unless the log grows."""
+        since = self._grew(now)
+        left = self._again[2] - 1 if self._again[0] == since else AGAIN - 1
+        self._again = (since, now + AGAIN_SECONDS if left >= 0 else math.inf, left)
+
+    def _repeats(self, now: float) -> bool:
+        """Whether a look that named no rank is to be repeated now."""
+        since, due, left = self._again
+        if since != self._grew(now) or now < due:
+            return False
+        self._again = (since, math.inf, left)
+        return True
 
     def silence(self, now: float) -> float:
         """For how many seconds there was neither a step nor a line."""

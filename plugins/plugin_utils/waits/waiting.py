@@ -262,6 +262,8 @@ class Wait(abc.ABC):
                 watch.pace.blame(time.monotonic())
         elif event.kind == "slow":
             watch.pace.slowing.unproven()
+        else:
+            watch.pace.unnamed(time.monotonic())
         return True
 
     def _screen(self, report: LaunchReport, count: int) -> Progress | Waiting:

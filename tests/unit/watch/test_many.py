@@ -184,3 +184,10 @@ def test_the_first_that_end_are_enough_whichever_they_are() -> None:
     while not cluster.waits.done:
         cluster.poll()
     assert cluster.waits.left == [0, 2]
+
+
+def test_one_launch_is_looked_at_when_it_is_silent_for_long_enough_and_many_are_not() -> None:
+    one, two = waits(1), waits(2)
+    for watch in (*one.watches, *two.watches):
+        watch.silent_in = 2.0
+    assert (one.delay(3.0), two.delay(3.0)) == (2.0, 12.0)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import math
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.pace import Pace
 
 
@@ -87,3 +89,26 @@ def test_a_wait_that_begins_late_takes_over_what_the_log_shows() -> None:
     assert pace.stands(11.0) == "no step for 5 min 11 s, where a step took 1.5 s"
     pace.step(42, 100, 12.0)
     assert pace.stands(13.0) == ""
+
+
+def test_a_look_that_names_no_rank_is_repeated_soon_and_a_few_times() -> None:
+    """The nodes of a busy cluster answered late once, and the next look came after twice the silence."""
+    pace, looks = paced(10, 0.5), []
+    for second in range(6, 180):
+        if pace.events(float(second), ""):
+            looks.append(second)
+            pace.unnamed(float(second))
+    assert looks == [65, 85, 105, 125], "the last of these is that of a silence twice as long"
+    pace.step(11, 100, 180.0)
+    assert [second for second in range(181, 239) if pace.events(float(second), "")] == []
+
+
+def test_a_look_is_due_when_a_silence_is_long_enough_and_when_one_is_repeated() -> None:
+    pace = paced(10, 0.5)
+    assert pace.due(5.0) == 60.0 and pace.due(64.0) == 1.0
+    assert pace.due(65.0) == math.inf, "it was looked at"
+    pace.unnamed(67.0)
+    assert pace.due(70.0) == 17.0
+    quiet = Pace()
+    quiet.begin(0.0)
+    assert quiet.due(10.0) == 50.0
