@@ -77,7 +77,8 @@ def test_no_path_of_a_developer_machine() -> None:
 
 def test_nothing_is_left_unfinished() -> None:
     """Tables of other programs' messages may hold such words."""
-    found = [line for line in lines_matching(UNFINISHED) if not line.startswith("tests/unit/diagnosis/")]
+    tables = ("tests/unit/diagnosis/", "plugins/module_utils/diagnosis/families/")
+    found = [line for line in lines_matching(UNFINISHED) if not line.startswith(tables)]
     assert not found, bullet_list(found)
 
 

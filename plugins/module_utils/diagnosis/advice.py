@@ -140,7 +140,7 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
-        retry=family.retry and not _in_vain(root, cause, scan),
+        retry=family.retry and not root.remedy and not _in_vain(root, cause, scan),
         blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
 

@@ -41,6 +41,8 @@ _FAILED = re.compile(r"[Ff]ail|FAIL|ERROR|[Ee]rror|[Ee]xception")
 _IGNORED = ("Exception ignored ", "Error in atexit")
 # torchrun writes it as a warning; an exception follows where it has the time.
 _GOT_SIGNAL = re.compile(r".*\b[Rr]eceived (?:Signals\.SIG\w+|\d+) death\b")
+# srun sends one as well, after another rank has failed.
+_SIGNALLED = "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)"
 _CUT_SHORT = "the log ends within a traceback"
 _CUT_REMEDY = (
     "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
@@ -187,7 +189,7 @@ def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: Fi
     if not heard:
         return None
     if _GOT_SIGNAL.match(heard[-1].text):
-        return LastWord(heard[-1], CANCELLED, WEAK)
+        return LastWord(heard[-1], CANCELLED, WEAK, _SIGNALLED)
     return (
         _cut_short(heard[-1], streams)
         or _of_glog(heard, file_events)

@@ -60,6 +60,17 @@ def test_a_node_is_blamed_where_a_witness_says_that_its_device_failed(tmp_path: 
     assert found.blame == (["node07"] if witness else [])
 
 
+@pytest.mark.parametrize(
+    ("text", "retry"),
+    [("CUDA error: uncorrectable ECC error encountered", True), ("CUDA error: invalid device ordinal", False)],
+)
+def test_what_the_launch_itself_must_change_is_not_to_be_tried_again(tmp_path: Path, text: str, retry: bool) -> None:
+    found = diagnosed(
+        tmp_path, f'Traceback (most recent call last):\n  File "a.py", line 1, in b\nRuntimeError: {text}\n'
+    )
+    assert (found.family, found.retry) == ("cuda_device", retry)
+
+
 @pytest.mark.parametrize(("name", "shown"), [("Slurm", "Slurm"), ("{folder}/logs/job.1.log", "logs/job.1.log")])
 def test_a_witness_is_shown_by_its_name_and_a_log_by_its_path(tmp_path: Path, name: str, shown: str) -> None:
     (tmp_path / "job.log").write_text("node07: RuntimeError: CUDA error: uncorrectable ECC error encountered\n")

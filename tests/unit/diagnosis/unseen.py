@@ -339,6 +339,7 @@ host_oom_killed | slurmstepd: error: Detected 1 oom_kill event in StepId=12.batc
 host_oom_killed | /var/spool/slurmd/job12/slurm_script: line 20: 12345 Killed                  python train.py
 time_limit | slurmstepd: error: *** JOB 12 ON n1 CANCELLED AT 2024-01-01T00:00:00 DUE TO TIME LIMIT ***
 preempted_or_cancelled | slurmstepd: error: *** STEP 12.0 ON n1 CANCELLED AT 2024-01-01T00:00:00 ***
+preempted_or_cancelled | WARNING:elastic.agent:Received 15 death signal, shutting down workers
 sbatch_rejected | srun: error: Unable to create step for job 12: Requested node configuration is not available
 usage | train.py: error: unrecognized arguments: --foo
 usage | usage: x#train.py: error: argument --lr: invalid float value: 'a'

@@ -712,7 +712,9 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  "strength": 31}, {"what": "a library of the system is missing", "remedy": "A library of the system is missing on
  the node or in the image: `setup.modules`, another `container.image`, or a wheel that brings it (such as
  opencv-python-headless).", "regex": "ImportError: lib\\S+: cannot open shared object file", "strength": 30},
- {"regex": "(?P<module>Ninja) is required to load C\\+\\+ extensions|requires the following packages that were not
+ {"regex": "packages that were not found in your environment. (?P<module>[\\w-]+(?:, [\\w-]+)*)", "strength": 30},
+ {"regex": "the package (?P<module>[\\w-]+) seems to be not installed", "strength": 30}, {"regex":
+ "(?P<module>Ninja) is required to load C\\+\\+ extensions|requires the following packages that were not
  found|PackageNotFoundError", "strength": 30}, {"regex": "[Pp]lease (?:pip )?install\\b|\\bnot
  installed\\b|[`'\\\"]pip install |[Rr]un:? [`'\\\"]?pip install|pip install \\S+ to|Could not find (?:the
  )?(?:package|library)|(?:needs?|requires?|must|has|have)\\b.{0,80} (?:to )?be installed|must install \\w",

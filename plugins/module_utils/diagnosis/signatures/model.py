@@ -36,7 +36,7 @@ class Match:
     """One wording. `needles`: fixed strings; each matching line contains at least one.
 
     `what`, `remedy`: what this wording means and what helps against it, where that is not what its family says; a
-    wording with its own remedy blames no node.
+    wording with its own remedy blames no node, and promises nothing of another try.
     """
 
     regex: re.Pattern[str]
