@@ -97,6 +97,15 @@ class Ground:
             [self.head, *argv], stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, text=True, check=True, cwd="/"
         ).stdout
 
+    def on_node(self, name: str, shell: str) -> None:
+        """Run a line of sh on a node."""
+        subprocess.run(
+            [str(self.directory / "bin" / "node"), name, "sh", "-c", shell],
+            stdin=subprocess.DEVNULL,
+            check=True,
+            cwd="/",
+        )
+
     # -- between measurements ----------------------------------------------------------------------------------------
 
     def settle(self) -> None:

@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import datetime
 import json
+import os
 import shutil
 import sys
 from collections.abc import Callable, Iterator, Sequence
@@ -34,10 +35,14 @@ SIZES = tuple((nodes, ranks) for nodes in (1, 4, NODES) for ranks in (1, 8))
 
 @dataclass(frozen=True)
 class Start:
-    """Seconds from the batch script's first line until the first and the last rank's program began."""
+    """Seconds from the call of sbatch until the first and the last rank's program began."""
 
     first: float
     last: float
+
+
+#: What the login of every node does: a job that reads it starts so much later.
+PROFILE, PROFILE_SECONDS = "/etc/profile.d/rankzero-overhead.sh", 3
 
 
 class Overhead:
@@ -49,7 +54,15 @@ class Overhead:
         self.project = ground.scratch / "overhead"
         shutil.copytree(HERE / "project", self.project)
         hosts = yaml.safe_load(Path(ground.inventory).read_text())
-        self.cluster = {**hosts["slurm_login"]["vars"]["launch_cluster"], "templates": str(HERE / "templates")}
+        # Says when sbatch is called, and calls it.
+        self.submitted = ground.path("bench", "submitted")
+        said = f'[ "${{0##*/}}" != sbatch ] || date +%s.%N > {ground.inside("bench", "submitted")}\n'
+        self.first_in_path = ground.wrappers("timing", said)
+        # Only with namespaces of its own has a node a profile of its own.
+        nodes = ground.on_head("sinfo", "--noheader", "--Node", "--format=%N").split() if os.geteuid() == 0 else []
+        for node in sorted(set(nodes)):
+            ground.on_node(node, f"echo sleep {PROFILE_SECONDS} > {PROFILE}")
+        self.cluster = hosts["slurm_login"]["vars"]["launch_cluster"]
 
     def plain(self, nodes: int, ranks: int) -> Start:
         """Run a script with a single srun."""
@@ -58,8 +71,9 @@ class Overhead:
         folder.mkdir()
         shutil.copy(HERE / "plain.sh", folder)
         size = [f"--nodes={nodes}", f"--ntasks-per-node={ranks}", "--cpus-per-task=1", "--time=5", "--wait"]
-        self.ground.on_head("sbatch", *size, "--output=/dev/null", f"{inside}/plain.sh", inside, str(nodes), str(ranks))
-        return times(folder, nodes * ranks)
+        words = [f"{self.first_in_path}/sbatch", *size, "--output=/dev/null", f"{inside}/plain.sh", inside]
+        self.ground.on_head(*words, str(nodes), str(ranks))
+        return self.times(folder, nodes * ranks)
 
     def release(self, ref: str) -> str:
         """A folder of collections that contains ours as of a commit, tag or branch."""
@@ -71,19 +85,18 @@ class Overhead:
         overrides = {"name": job, "nodes": nodes, "ranks_per_node": ranks, "preflight": preflight}
         variables = {"job": "job.yml", "launch_cluster": self.cluster, "launch_overrides": overrides}
         play = ["ansible-playbook", "--inventory", self.ground.inventory, "rankzero.slurm.train"]
-        environment = self.ground.environment()
+        environment = self.ground.environment(self.first_in_path)
         if collections:
             environment["ANSIBLE_COLLECTIONS_PATH"] = collections
         start(Command([*play, "-e", json.dumps(variables)], self.project, environment)).finish()
         (run,) = self.ground.path("rankzero", "state", "runs", job).glob("*/1")
-        return times(run, nodes * ranks)
+        return self.times(run, nodes * ranks)
 
-
-def times(folder: Path, ranks: int) -> Start:
-    """Read the times that the batch script and its ranks have written."""
-    begun = float((folder / "batch").read_text())
-    ranks_begun = sorted(float((folder / f"rank.{rank}").read_text()) - begun for rank in range(ranks))
-    return Start(ranks_begun[0], ranks_begun[-1])
+    def times(self, folder: Path, ranks: int) -> Start:
+        """Read the times that the call of sbatch and the ranks have left."""
+        begun = float(self.submitted.read_text())
+        ranks_begun = sorted(float((folder / f"rank.{rank}").read_text()) - begun for rank in range(ranks))
+        return Start(ranks_begun[0], ranks_begun[-1])
 
 
 def measure(
@@ -121,12 +134,13 @@ def report(facts: dict[str, str], starts: dict[str, dict[tuple[int, int], list[S
             lasts = [start.last for start in sizes[nodes, ranks]]
             base = [start.first for start in plain[nodes, ranks]]
             more = None if sizes is plain else table.more(firsts, base)
-            rows.append([f"{nodes} x {ranks}", name, table.spread(firsts), table.spread(lasts), more])
+            late = None if sizes is plain else table.more(lasts, [start.last for start in plain[nodes, ranks]])
+            rows.append([f"{nodes} x {ranks}", name, table.spread(firsts), table.spread(lasts), more, late])
     return "\n".join(
         [
             "Machine: " + ", ".join(f"{name} {value}" for name, value in facts.items()) + "\n",
-            f"Seconds from the batch script's first line; median (least - most) of {rounds}.\n",
-            table.markdown(["nodes x ranks", "", "first rank runs", "last rank runs", "more than srun"], rows),
+            f"Seconds from the call of sbatch; a login takes {PROFILE_SECONDS} s; median (least - most) of {rounds}.\n",
+            table.markdown(["nodes x ranks", "", "first rank runs", "last rank runs", "more than srun", "last"], rows),
         ]
     )
 
@@ -139,9 +153,11 @@ def main() -> int:
     options = parser.parse_args()
     pairs = (size.split("x") for size in options.sizes.split(",") if size)
     sizes = [(int(nodes), int(ranks)) for nodes, ranks in pairs] or SIZES
-    with prepared(ROOT) as ground:
+    with prepared(ROOT, instance="overhead") as ground:
+        before = os.getloadavg()[0]
         starts = measure(ground, options.rounds, options.against, sizes)
         facts = ground.facts()
+    facts["load"] = f"{before:.1f} to {os.getloadavg()[0]:.1f}"
     facts["nodes of the lab"] = str(NODES)
     facts["measured while others used the machine"] = f"{ground.restless} of {ground.settled}"
     facts["date"] = datetime.date.today().isoformat()

@@ -167,8 +167,10 @@ def main() -> None:
                 rows.setdefault(name, []).append(number)
         with tempfile.TemporaryDirectory(prefix="scale-") as folder:
             many = size * options.ranks > MOST_LOGS
-            for name, number in (logs.opens(Path(folder), size, options.ranks) if many else {}).items():
-                rows.setdefault(name, [0.0] * sizes.index(size)).append(number)
+            place = Path(folder)
+            asked = logs.opens(place, size, options.ranks) if many else logs.looks(place, size)
+            for name in (logs.PRINTING, logs.SILENT, logs.LOOKING, logs.TELLING):
+                rows.setdefault(name, []).append(asked.get(name, 0.0))
         rows.setdefault("files of preflight, logs and samples", []).append(
             files + rows["files of logs and samples"][-1]
         )

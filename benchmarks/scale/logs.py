@@ -8,6 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import SimpleNamespace
 from unittest import mock
@@ -20,6 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import
 
 PRINTING = "opens on shared storage a second of all collectors: all ranks print"
 SILENT = "the same: all ranks are silent"
+LOOKING = "without collectors, operations on shared storage a second: silent nodes"
+TELLING = "the same: the conductor, for all of them"
 #: Looks of a collector in a minute.
 LOOKS = 60
 COLLECTING = "each node's collector: CPU milliseconds for its logs and samples"
@@ -92,6 +95,40 @@ def opens(folder: Path, nodes: int, ranks: int) -> dict[str, float]:
     for log in own.known.values():
         os.close(log.descriptor)
     return dict(zip((PRINTING, SILENT), counts, strict=True))
+
+
+def looks(folder: Path, nodes: int) -> dict[str, float]:
+    """How often a second the samplers of all nodes without collectors, and the conductor, open or ask for files on
+    shared storage, by LOOKS looks of each while nobody asks anything.
+    """
+    sys.path.insert(0, RUNTIME)
+    from core.state import Job
+    from rank import asked, stacks, teller
+
+    shared, count = str(folder / "looks"), [0]
+    environ = {"RANKZERO_RUN_DIR": shared, "RANKZERO_ATTEMPT": "0", "RANKZERO_MASTER_ADDR": "127.0.0.1"}
+    names = [f"node{number:05d}" for number in range(nodes)]
+    conductor = Job({**environ, "RANKZERO_MONITOR_HOST": "15", "SLURMD_NODENAME": names[0]}, "", nodes=names)
+    told = teller.begin(conductor)
+    with ThreadPoolExecutor(nodes) as pool:
+        made = [pool.submit(stacks.Request, {**conductor.env, "SLURMD_NODENAME": name}) for name in names]
+        while not all(node.done() for node in made):
+            told.tell_nodes(conductor)
+
+    def counted(path: object, *_rest: object) -> None:
+        count[0] += str(path).startswith(shared)
+
+    sys.addaudithook(lambda event, words: counted(*words) if event == "open" else None)
+    stat, rows = os.stat, {}
+    with mock.patch.object(os, "stat", lambda path, **options: (counted(path), stat(path, **options))[1]):
+        for row, each in ((LOOKING, [node.result().serve for node in made]), (TELLING, [told.asked.word])):
+            before = count[0]
+            for _look in range(LOOKS):
+                for look in each:
+                    look()
+            rows[row] = (count[0] - before) / (LOOKS * asked.EVERY)
+    teller.finish(conductor, told)
+    return rows
 
 
 def _log(rank: int) -> str:

@@ -19,6 +19,10 @@ if sys.version_info < (3, 9):  # noqa: UP036
     missing = f"no python3 of at least 3.9 ({sys.executable} is {sys.version_info[0]}.{sys.version_info[1]})"
     os.execv("/bin/bash", ["bash", os.path.join(RUNTIME, "start", "no_python.sh"), missing, *sys.argv[3:]])
 
+from core import compiled  # noqa: E402
+
+compiled.use(RUNTIME)
+
 from job import environment  # noqa: E402
 
 if __name__ == "__main__":

@@ -7,11 +7,12 @@ step by step, as the script asks. Standard library only; one process from here t
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import sys
 from collections.abc import Callable
 
-from core import processes, traps
+from core import compiled, processes, traps
 from core.state import Ended, Job
 from job import environment, script
 from start import attempt
@@ -115,6 +116,10 @@ def main(runtime: str, words: list[str], started: tuple[int, int, int]) -> int:
     processes.adopt(process)
     running = script.Script(process, reader, writer)
     try:
-        return conduct(job, running)
+        code = conduct(job, running)
+        if job.launched:
+            with contextlib.suppress(OSError):
+                compiled.keep(runtime)
+        return code
     finally:
         script.stop(running)

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from artifact import verdict
 from core import slurm, traps
 from core.state import Job
-from rank import collect_steps, step
+from rank import collect_steps, step, teller
 from start import attempt, claim
 
 
@@ -50,8 +50,9 @@ def launch(job: Job, words: Sequence[str]) -> None:
             from job import line_steps
 
             line_steps.before(job)
-        collectors = collect_steps.begin(job)
+        collectors, told = collect_steps.begin(job), teller.begin(job)
         step.run(job, words)
+        teller.finish(job, told)
         collect_steps.finish(job, collectors)
         if not job.may_heal:
             break

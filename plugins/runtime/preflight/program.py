@@ -26,6 +26,10 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 RUNTIME = os.path.dirname(HERE)
 sys.path[:] = [RUNTIME, *(folder for folder in sys.path if folder != HERE)]
 
+from core import compiled  # noqa: E402
+
+compiled.use(RUNTIME)
+
 from core import children  # noqa: E402
 from core.files import HEADS, load, opened, publish  # noqa: E402
 from core.log_names import text_lines  # noqa: E402

@@ -6,11 +6,11 @@
     collector.py    runs beside the ranks of an attempt, until the conductor closes its standard input; what comes
                     from there before is for the node's sampler (collect_steps.py, stacks.py)
 
-The ranks find the folder RANKZERO_SPOOL/<node> and write there: their logs (`rank-<n>.log`, rank.sh) and the samples
-(`samples/`, sampler.py). This process appends the logs to one file a node on shared storage, each line marked with its
-rank as srun --label does it, and all nodes together open theirs at most WRITES times a second. The samples go through
-srun's own channel: they are printed, and srun writes what all nodes print to one file. A node that dies loses only what
-it has not brought yet. Standard library only.
+The ranks wait for the folder RANKZERO_SPOOL/<node> and write there: their logs (`rank-<n>.log`, rank.sh) and the
+samples (`samples/`, sampler.py). This process appends the logs to one file a node on shared storage, each line marked
+with its rank as srun --label does it, and all nodes together open theirs at most WRITES times a second. The samples go
+through srun's own channel: they are printed, and srun writes what all nodes print to one file. A node that dies loses
+only what it has not brought yet. Standard library only.
 """
 
 from __future__ import annotations
@@ -24,7 +24,12 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, RUNTIME)
+
+from core import compiled  # noqa: E402
+
+compiled.use(RUNTIME)
 
 from core import log_names  # noqa: E402
 from core.clearing import remove_tree  # noqa: E402
@@ -246,7 +251,9 @@ def log_folder(logs: str, nodes: int, place: int) -> str:
 
 
 def made(places: list[str], memory: int, node: str) -> tuple[str, list[disk.Home]]:
-    """(the folder of this node, what holds it): on a disk that has room, under a name that is the same everywhere."""
+    """(the folder of this node, what holds it): on a disk that has room, under a name that is the same everywhere. The
+    folder has .new at its end until all is ready.
+    """
     common = disk.Home(disk.COMMON)
     homes = [common]
     path = os.environ["RANKZERO_SPOOL"]
@@ -255,7 +262,7 @@ def made(places: list[str], memory: int, node: str) -> tuple[str, list[disk.Home
         if place != disk.COMMON:
             homes.append(disk.Home(place))
         real = os.path.join(homes[-1].path, os.path.basename(path))
-        os.makedirs(os.path.join(real, node, "samples"), mode=0o700, exist_ok=True)
+        os.makedirs(os.path.join(real, f"{node}.new", "samples"), mode=0o700, exist_ok=True)
         if real != path and not os.path.exists(path):
             disk.link(real, path)
     except (OSError, disk.Trouble):
@@ -279,6 +286,8 @@ def main() -> int:
         ranks, nodes = int(get("RANKZERO_RANKS_PER_NODE") or 1), get("RANKZERO_NODELIST", "").count(",") + 1
         logs = log_folder(os.environ["RANKZERO_LOGS"], nodes, int(get("SLURM_NODEID") or 0))
         os.makedirs(logs, exist_ok=True)
+        # Ranks that wait for it go on.
+        os.rename(f"{spool}.new", spool)
         collector = Collector(spool, logs, get("RANKZERO_LOG_PER"), node, ranks)
         collector.share_storage(nodes)
         collector.print(f"[ready {node}]\n")
@@ -294,7 +303,10 @@ def main() -> int:
         with contextlib.suppress(OSError):
             remove_tree(spool)
     except (OSError, disk.Trouble) as error:
-        # The ranks that find no folder write their own logs.
+        # The ranks that find no folder write their own logs (rank.sh).
+        with contextlib.suppress(OSError):
+            place = os.path.join(os.environ["RANKZERO_RUN_DIR"], "monitor", os.environ["RANKZERO_ATTEMPT"])
+            open(os.path.join(place, f"alone.{node}"), "x").close()
         os.write(1, f"[failed {node}] {' '.join(str(error).split())[:600]}\n".encode("utf-8", "replace"))
     finally:
         for home in homes:

@@ -58,17 +58,37 @@ fi
 
 printf -v rankzero_log 'rank-%04d.log' "$rankzero_number"
 [ "${RANKZERO_LOG_STYLE:-rank}" != slurm ] || rankzero_log="$RANKZERO_NAME.$SLURM_JOB_ID.${SLURMD_NODENAME:-$(uname -n)}.$rankzero_number.out"
-# A folder on this node's own disk, which its collector has made, and nobody else.
-rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}}
-[[ -n $rankzero_spool && -O ${RANKZERO_SPOOL%/*} && -O $RANKZERO_SPOOL && -O $rankzero_spool && -d $rankzero_spool ]] \
-    || rankzero_spool=
+# A folder on this node's own disk, which its collector has made, and nobody else. It starts beside the ranks: one whose
+# log belongs there waits for it, and writes a log of its own where none comes.
+rankzero_spool=${RANKZERO_SPOOL:+$RANKZERO_SPOOL/${SLURMD_NODENAME:-$(uname -n)}} rankzero_alone=
+rankzero_collected() {
+    local home=${RANKZERO_SPOOL%/*} told=$RANKZERO_RUN_DIR/monitor/$RANKZERO_ATTEMPT/alone looks=0 pause='' why=''
+    local until=$((SECONDS + ${RANKZERO_SPOOL_SECONDS:-0}))
+    until [ -e "$rankzero_spool" ]; do
+        if [[ -e $home && ! -O $home ]]; then
+            why="$home is somebody else's"
+        elif [ "$SECONDS" -ge "$until" ]; then
+            why="none after ${RANKZERO_SPOOL_SECONDS:-0} s"
+        elif (((looks += 1) % 20 == 0)) && [[ -e $told || -e $told.${rankzero_spool##*/} ]]; then
+            # Looked at once a second: it is on shared storage.
+            why='it could not start'
+        fi
+        [ -z "$why" ] || break
+        # A pipe into which nobody writes: no program is started to wait.
+        [ -n "$pause" ] || exec {pause}<> <(:)
+        read -r -t 0.05 -u "$pause" _
+    done
+    [ -z "$pause" ] || exec {pause}<&-
+    rankzero_alone=${RANKZERO_SPOOL_SECONDS:+$why}
+    [[ -z $why && -O $home && -O $RANKZERO_SPOOL && -O $rankzero_spool && -d $rankzero_spool ]]
+}
 rankzero_shown=$((WORLD_SIZE - 1))
 [ "${RANKZERO_LOG_FOLLOW:-first}" != first ] || rankzero_shown=0
 rankzero_place=$RANKZERO_LOGS
 if [ "$rankzero_number" = "$rankzero_shown" ]; then
     # A link to the log of the one rank that is followed by whoever waits for the job.
     ln -sfn "$rankzero_log" "$RANKZERO_LOGS/.live" 2> /dev/null
-elif [[ -n $rankzero_spool && ${RANKZERO_LOG_PER:-rank} != rank ]]; then
+elif [[ -n $rankzero_spool && ${RANKZERO_LOG_PER:-rank} != rank ]] && rankzero_collected; then
     rankzero_place=$rankzero_spool rankzero_log=rank-$rankzero_number.log
 elif [ "$WORLD_SIZE" -gt 1000 ] || [ "$rankzero_number" -ge 1000 ]; then
     # No folder has more than a thousand of them.
@@ -79,6 +99,7 @@ fi
 rankzero_again=
 [[ ${RANKZERO_ON_EXIT:-} != restart || $RANKZERO_LAUNCHER != srun ]] || { rankzero_again=1; exec 9>&2; }
 exec >> "$rankzero_place/$rankzero_log" 2>&1 || exit 73
+[ -z "$rankzero_alone" ] || printf '[rankzero] this rank has a log of its own: no collector on this node (%s)\n' "$rankzero_alone"
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
 rankzero_fail() { printf '[rankzero] %s\n' "$1"; exit 78; }

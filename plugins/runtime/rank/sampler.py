@@ -20,11 +20,20 @@ import sys
 import time
 
 sys.dont_write_bytecode = True
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+RUNTIME = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+sys.path.insert(0, RUNTIME)
+
+from core import compiled  # noqa: E402
+
+compiled.use(RUNTIME)
 
 from artifact.guard import state_of  # noqa: E402
 from core import children  # noqa: E402
-from rank import stacks  # noqa: E402
+from rank import asked, stacks  # noqa: E402
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
 
 HOST_COLUMNS = "time,load1,mem_used_mb,cpu_percent,mem_total_mb"
 GPU_COLUMNS = "timestamp,index,power.draw,utilization.gpu,memory.used,temperature.gpu"
@@ -58,6 +67,24 @@ def own_spool(spool: str, node: str) -> str:
     except OSError:
         return ""
     return path if owners == {os.getuid()} else ""
+
+
+def awaited_spool(environ: Mapping[str, str], node: str, runs: Callable[[], bool]) -> str:
+    """The same, once it is there: it is made while the ranks start. As long as `runs`, and a collector may come."""
+    spool, place = environ.get("RANKZERO_SPOOL", ""), own_place(environ)
+    until = time.monotonic() + int(environ.get("RANKZERO_SPOOL_SECONDS") or 0)
+    while True:
+        path = own_spool(spool, node)
+        if path or not spool or time.monotonic() >= until or not runs():
+            return path
+        if any(os.path.exists(os.path.join(place, name)) for name in ("alone", f"alone.{node}")):
+            return ""
+        time.sleep(0.5)
+
+
+def own_place(environ: Mapping[str, str]) -> str:
+    """The folder of the samples on shared storage."""
+    return os.path.join(environ["RANKZERO_RUN_DIR"], "monitor", environ["RANKZERO_ATTEMPT"])
 
 
 def append(path: str, header: str, line: str = "") -> None:
@@ -117,9 +144,8 @@ def main() -> None:
         return
     node = environ.get("SLURMD_NODENAME") or os.uname().nodename
     # Where the node has a collector, it brings the samples at the end.
-    spool = own_spool(environ.get("RANKZERO_SPOOL", ""), node)
-    folder = os.path.join(environ["RANKZERO_RUN_DIR"], "monitor", environ["RANKZERO_ATTEMPT"])
-    folder = os.path.join(spool, "samples") if spool else folder
+    spool = awaited_spool(environ, node, lambda: (state_of(rank) or ("", ""))[1] == state[1])
+    folder = os.path.join(spool, "samples") if spool else own_place(environ)
     series = os.path.join(folder, node)
     # The run directory may be gone: it is not made again.
     for path in (os.path.dirname(folder), folder):
@@ -130,7 +156,7 @@ def main() -> None:
     before, start = cpu_time(), time.monotonic()
     every["pcie"] = every["gpu"]
     due = {kind: start + 1 for kind in every if every[kind] and (kind == "host" or shutil.which("nvidia-smi"))}
-    due["stacks"], every["stacks"], request = start + 1, stacks.EVERY, stacks.Request(environ, spool=spool)
+    due["stacks"], every["stacks"], request = start + 1, asked.EVERY, stacks.Request(environ, spool=spool)
     sample = {"gpu": (sample_gpus, series + ".gpu.csv"), "pcie": (sample_pcie, series + ".pcie.txt")}
     alive, looked = {rank: state[1]}, False
     while due:

@@ -5,9 +5,9 @@
 
 Whoever wants to know writes a new id into RUN_DIR/stacks/ATTEMPT/request; each node then replaces its <node>.json
 there. `ID SECONDS` has it look again and again for so long: one look does not show what a rank does most of the time. A
-node also looks shortly before the time limit, and when the log that a wait follows has not grown for a while. Where the
-node has a collector, the first node alone looks at these files on shared storage, and says what it saw to the
-collectors (collect_steps.py). Only processes of this launch that have the file in memory of hook and handle its signal
+node also looks shortly before the time limit, and when the log that a wait follows has not grown for a while. The
+conductor alone looks at these files on shared storage, and says what it saw to the collectors (collect_steps.py), or to
+the nodes (asked.py). Only processes of this launch that have the file in memory of hook and handle its signal
 get the signal: to any other process it would be the end. Command lines are not written: they may contain secrets.
 Standard library only; any Python 3 that a node or an image may have.
 """
@@ -23,6 +23,7 @@ import time
 
 from core import children, files
 from rank import memory, traces
+from rank.asked import VARIABLE, Asked, Hearer, word_in
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -36,58 +37,12 @@ FIRST = "RANKZERO_FIRST_RANK="
 PREFIX = "/memfd:rankzero-stacks-"
 # At most so many processes of a rank, and so many bytes of the stacks of one.
 PROCESSES, STACK_BYTES = 8, 48 * 1024
-# Seconds between two looks at the request, until a process has written its stacks, and before the time limit.
-EVERY, ANSWER_SECONDS, BEFORE_LIMIT = 2, 3.0, 25
+# Seconds until a process has written its stacks, and before the time limit.
+ANSWER_SECONDS, BEFORE_LIMIT = 3.0, 25
 PY_SPY_SECONDS = 10
 # The longest time for which a node looks again and again, the most looks, and what is kept of the stacks of each, in
 # bytes: the main thread's come last.
 MOST_SECONDS, LOOKS, EARLIER_BYTES = 60, 40, 6 * 1024
-# Seconds without a new line in the job's log until a node looks by itself; after that, each time they have doubled.
-QUIET = 60
-
-
-class Asked:
-    """Whether somebody wants to know, by the files of an attempt on shared storage."""
-
-    def __init__(self, environ: Mapping[str, str], clock: Callable[[], float] = time.time) -> None:
-        run, attempt = environ["RANKZERO_RUN_DIR"], environ["RANKZERO_ATTEMPT"]
-        self.folder, self.clock = os.path.join(run, "stacks", attempt), clock
-        # The log that a wait follows (rank.sh), its size, since when it has that, and when to look next.
-        self.log = os.path.join(environ.get("RANKZERO_LOGS") or os.path.join(run, "logs", attempt), ".live")
-        self.size, self.since = -1, self.clock()
-        self.next: float = QUIET
-        self.looks = 0
-
-    def word(self) -> str:
-        """How often the log has been silent for long, and the newest request. Another word asks for a look."""
-        self.looks += self.quiet(self.clock())
-        return f"{self.looks} {self.request()}"
-
-    def quiet(self, now: float) -> bool:
-        """Whether the job's log has not grown for so long that the node looks."""
-        try:
-            size = os.stat(self.log).st_size
-        except OSError:
-            return False
-        if size != self.size:
-            self.size, self.since, self.next = size, now, QUIET
-        if now - self.since < self.next:
-            return False
-        self.next = 2 * (now - self.since)
-        return True
-
-    def request(self) -> str:
-        """The id of the newest request; "" if there is none."""
-        return word_in(os.path.join(self.folder, "request"))
-
-
-def word_in(path: str) -> str:
-    """The word that a file holds; "" if there is none."""
-    try:
-        with open(path, encoding="ascii") as stream:
-            return stream.read(96).strip()
-    except (OSError, ValueError):
-        return ""
 
 
 class Request:
@@ -100,7 +55,9 @@ class Request:
         self.node = environ.get("SLURMD_NODENAME") or os.uname().nodename
         limit = environ.get("SLURM_JOB_END_TIME", "")
         self.limit = int(limit) - BEFORE_LIMIT if limit.isdigit() else None
-        self.word: Callable[[], str] = (lambda: word_in(os.path.join(spool, "asked"))) if spool else asked.word
+        self.word: Callable[[], str] = (
+            (lambda: word_in(os.path.join(spool, "asked"))) if spool else Hearer(environ.get(VARIABLE, ""), asked.word)
+        )
         self.last = self.word()
 
     def serve(self) -> bool:

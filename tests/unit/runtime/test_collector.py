@@ -143,12 +143,56 @@ def test_a_signal_that_ends_the_job_still_brings_the_last_lines(site: Site) -> N
     assert path.read_text().count("saved") == 3, job.log()
 
 
-def test_a_rank_without_a_folder_writes_its_own_log(site: Site) -> None:
-    """As in a container that does not see the node's disk; more than a thousand go into folders."""
-    job = many(site, 2, "true", ranks=2)
-    job.site.functions["srun"] = 'case "$*" in *collector.py*) exit 1 ;; esac; ' + job.site.functions["srun"]
+def late(job: Job, what: str) -> None:
+    """Let what comes before the collectors' step be this, while the ranks' starts at once."""
+    job.site.functions["srun"] = f'case "$*" in *collector.py*) {what} ;; esac; ' + job.site.functions["srun"]
+
+
+def test_the_ranks_start_at_once_and_wait_for_the_collector_of_their_node(site: Site) -> None:
+    """The one that is followed waits for nobody."""
+    shell = (
+        'there=; [ ! -d "$RANKZERO_SPOOL/$SLURMD_NODENAME" ] || there=" beside its collector"; '
+        f'echo "rank $RANK$there"; {SAMPLED}'
+    )
+    job = many(site, 2, shell, ranks=2)
+    late(job, "sleep 1.5")
+    assert job.finish(nodes=node_names(2)) == 0, job.log()
+    folder = job.run / "logs" / "0"
+    assert "\nrank 0\n" in (folder / "rank-0000.log").read_text()
+    assert "\n1: rank 1 beside its collector\n" in (folder / "n0.ranks-1.log").read_text()
+    assert "\n3: rank 3 beside its collector\n" in (folder / "n1.ranks-2-3.log").read_text()
+    (path,) = (job.run / "monitor" / "0").iterdir()
+    assert set(read_samples(Beneath(str(path.parent)))) == {"n0", "n1"}, "the samplers wait, too"
+
+
+@pytest.mark.parametrize(
+    ("how", "reason", "said"),
+    [
+        ("exit 1", "it could not start", "no collector has come up on n0 n1"),
+        ("sleep 1000", "none after 4 s", "no collector has come up on n0 n1"),
+    ],
+)
+def test_a_rank_whose_collector_does_not_come_writes_its_own_log(site: Site, how: str, reason: str, said: str) -> None:
+    """It says so, and the job's log names the nodes. More than a thousand go into folders."""
+    job = many(site, 2, 'echo "rank $RANK"; sleep 3', ranks=2, setup={"commands": ["export RANKZERO_SPOOL_SECONDS=4"]})
+    late(job, how)
     assert job.finish(nodes=node_names(2)) == 0, job.log()
     assert [logs(job)[rank] for rank in range(4)] == [f"rank-{rank:04d}.log" for rank in range(4)]
+    for rank in range(1, 4):
+        text = (job.run / "logs" / "0" / f"rank-{rank:04d}.log").read_text()
+        assert text.startswith(f"[rankzero] this rank has a log of its own: no collector on this node ({reason})\n")
+        assert text.endswith(f"\nrank {rank}\n")
+    assert said in job.log()
+
+
+def test_a_collector_that_finds_no_room_lets_its_ranks_go_on(site: Site) -> None:
+    job = many(site, 2, "true", ranks=2)
+    # Of two values of an option the last one counts.
+    late(job, 'set -- "$@" --local-dir /proc')
+    assert job.finish(nodes=node_names(2)) == 0, job.log()
+    assert [logs(job)[rank] for rank in range(4)] == [f"rank-{rank:04d}.log" for rank in range(4)]
+    assert "it could not start" in (job.run / "logs" / "0" / "rank-0003.log").read_text()
+    assert "no room: " in job.log()
 
 
 def test_more_than_a_thousand_ranks_have_folders(site: Site) -> None:

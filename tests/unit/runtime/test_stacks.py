@@ -9,11 +9,14 @@ import contextlib
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -21,6 +24,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.hangs import standstill, stragglers
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
+from tests.unit.runtime.harness import runtime_parts
+from tests.unit.runtime.test_collector import opens
 
 RUNTIME = Path(__file__).resolve().parents[3] / "plugins" / "runtime"
 HOOK = RUNTIME / "hook"
@@ -198,3 +203,74 @@ def test_several_looks_tell_who_does_nothing_at_all(tmp_path: Path, text: str, s
     assert {state.frames[-1].name for state in states} == {"<module>"}
     assert stragglers.frozen(looks, [0]) is stragglers.frozen(looks, []) is still
     assert not stragglers.frozen(looks, [1]) and not stragglers.frozen(looks[:2], [0])
+
+
+class Clock:
+    """A clock that a test sets."""
+
+    def __init__(self) -> None:
+        self.now = 1000.0
+
+    def __call__(self) -> float:
+        return self.now
+
+
+def test_a_silent_node_asks_nothing_of_shared_storage(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The conductor looks for all of them, and says what is new. Where it has gone, each looks itself."""
+    with runtime_parts("rank.stacks") as stacks:
+        from core import processes
+        from core.state import Job as Conductor
+        from rank import teller
+
+        clock, touched = Clock(), []
+        environ = {"RANKZERO_RUN_DIR": str(tmp_path), "RANKZERO_ATTEMPT": "0", "RANKZERO_MASTER_ADDR": "127.0.0.1"}
+        environ.update(SLURMD_NODENAME="n0", RANKZERO_MONITOR_HOST="1")
+        conductor = Conductor(env=dict(environ), runtime="", nodes=["n0", "n1"])
+        monkeypatch.setattr(processes, "time", SimpleNamespace(monotonic=clock))
+        told = teller.begin(conductor)
+        with ThreadPoolExecutor() as pool:
+            made = [pool.submit(stacks.Request, {**conductor.env, "SLURMD_NODENAME": node}) for node in ("n0", "n1")]
+            while not all(each.done() for each in made):
+                told.tell_nodes(conductor)
+            nodes = [each.result() for each in made]
+        for name in ("stat", "lstat"):
+            real = getattr(os, name)
+            monkeypatch.setattr(
+                os, name, lambda path, *more, real=real, **words: (touched.append(path), real(path, *more, **words))[1]
+            )
+        with opens(str(tmp_path), touched):
+            for _look in range(60):
+                assert not any(node.serve() for node in nodes)
+            assert not touched
+            (tmp_path / "stacks" / "0").mkdir(parents=True)
+            (tmp_path / "stacks" / "0" / "request").write_text("abc")
+            touched.clear()
+            clock.now += 2
+            told.tell_nodes(conductor)
+            assert len(touched) == 2, "the log that is followed, and the request, for all nodes"
+        monkeypatch.setattr(stacks, "sample_node", lambda *_: {})
+        deadline = time.monotonic() + 20
+        heard: list[bool] = [False, False]
+        while not all(heard):
+            assert time.monotonic() < deadline
+            heard = [was or node.serve() for was, node in zip(heard, nodes)]
+        assert {json.loads(path.read_text())["request"] for path in (tmp_path / "stacks" / "0").glob("*.json")} == {
+            "abc"
+        }
+        teller.finish(conductor, told)
+        (tmp_path / "stacks" / "0" / "request").write_text("def")
+        while not nodes[0].serve():
+            assert time.monotonic() < deadline
+
+
+def test_strangers_take_the_place_of_no_node_for_ever(tmp_path: Path) -> None:
+    """Each node has four places; one that finds none looks itself, after a while."""
+    with runtime_parts("rank.asked") as asked:
+        looked: list[bool] = []
+        with socket.create_server(("127.0.0.1", 0)) as server:
+            port = server.getsockname()[1]
+            asked.FIRST_SECONDS = 0.2
+            hearer = asked.Hearer(f"127.0.0.1:{port}", lambda: looked.append(True) or "0 abc")
+            assert hearer() == "0 abc" and looked
+        assert asked.Hearer(f"127.0.0.1:{port}", lambda: "1 x")() == "1 x", "nobody listens there any more"
+        assert asked.Hearer("", lambda: "2 y")() == "2 y"
