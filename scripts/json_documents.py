@@ -284,8 +284,8 @@ ROWS.update(
             "commands": listed("string", "The lines to type.", null=True),
             "folder": maybe("string", "The folder in which it begins."),
             "allocation": maybe("string", "The job in which it runs, if there is one."),
-            "nodes": listed("string", "Its nodes.", null=True),
-            "notes": listed("string", "What to know about it.", null=True),
+            **dict.fromkeys(("nodes", "notes"), listed("string", "Its nodes, and what to know about it.", null=True)),
+            **dict.fromkeys(("ssh_host", "ssh_config"), maybe("string", "Its name for ssh, and the file with it.")),
         },
         "reconcile": {
             **IDENTITY,

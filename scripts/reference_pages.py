@@ -40,6 +40,7 @@ MEANINGS = {
     "rerun": "`true` submits a launch again although it has succeeded.",
     "explain": "`true` shows why each variable of the ranks is set.",
     "run": "`true` opens the shell in this terminal. Otherwise the commands to type are shown.",
+    "serve": "`jupyter` or `code`: what the session serves in place of a shell.",
     "until": "The old name of `wait_until`.",
     "families": "The site's own failure families: a file or folder. Default: `launch_cluster.diagnosis_families`.",
     "all": "`true` also shows earlier generations.",

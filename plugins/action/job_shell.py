@@ -16,6 +16,14 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, record_of, succeeded
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.door import (
+    CONNECT,
+    SERVED,
+    files_of,
+    host_block,
+    host_of,
+    refused,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     SCRIPT,
     Session,
@@ -27,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.ssh_host import SshHost
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.display import display
@@ -57,9 +66,16 @@ def not_opened(printed: str, allocates: bool) -> str:
     return f"{what}: {' / '.join(reasons[-REASON_LINES:])}" if reasons else ""
 
 
-def ssh_argv(option: Any, command: str) -> list[str]:
-    """The command of the user's own ssh to the host of a connection, with a terminal. `option`: name -> value."""
-    words = [str(option("ssh_executable") or "ssh"), "-t"]
+def not_served(printed: str) -> str:
+    """Why the script of a session ended it, from the beginning of its output; empty if it did not."""
+    lines = [_CONTROL.sub("", line).strip() for line in printed.splitlines()]
+    reasons = [line.partition("] ")[2] for line in lines if line.startswith("[rankzero] ")]
+    return reasons[-1] if reasons else ""
+
+
+def ssh_argv(option: Any, command: str, terminal: bool = True) -> list[str]:
+    """The command of the user's own ssh to the host of a connection. `option`: name -> value."""
+    words = [str(option("ssh_executable") or "ssh"), *(["-t"] if terminal else [])]
     for flag, name in (("-p", "port"), ("-l", "remote_user"), ("-i", "private_key_file")):
         if option(name):
             words += [flag, str(option(name))]
@@ -70,24 +86,34 @@ def ssh_argv(option: Any, command: str) -> list[str]:
 
 @dataclass(frozen=True)
 class _Answer:
-    """The module's answer. `allocation`: the running job that holds the session, in words."""
+    """The module's answer. `allocation`: the running job that holds the session, in words. `host_key`, `user`: whom ssh
+    meets in a session that serves something.
+    """
 
     missing: Sequence[JsonObject]
     nodes: Sequence[str]
     allocation: str | None
+    host_key: str
+    user: str
 
 
 class ActionModule(LaunchAction):
     def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = self.given("job", "cluster", "overrides", "role", "open", "missing")
+        given = self.given("job", "cluster", "overrides", "role", "serve", "open", "missing")
         try:
             wanted = bool(BOOLEAN.parse(given.open or False))
         except Invalid as error:
             raise RankzeroError(f"open: {error}") from None
+        serves = given.serve
+        if serves not in (None, *SERVED):
+            raise RankzeroError(f"serve: must be {' or '.join(SERVED)}, not {serves!r}")
         launch = self.job_of(given)
         job, role = launch.of_role(given.role), given.role or next(iter(launch.spec.roles), "")
         prepared = self.prepared(job, "never")
         plan = prepared.plan
+        if serves and (why := refused(plan)):
+            raise RankzeroError(f"serve: {why}")
+        known = SshHost(host_of(plan.name, self.host)) if serves else None
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
         asked = allocation_asked(plan)
         request = {
@@ -100,12 +126,13 @@ class ActionModule(LaunchAction):
             "stores": asdict(prepared.request.stores),
             "inside_job": asked and asdict(asked),
             "role": role,
+            "door": files_of(plan, "" if self._task.check_mode else known.public_key()) if known else None,
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         asked_of = {"job": given.job, "x_request": request}
         result = succeeded(self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL))
         laid_out = record_of(_Answer, result)
-        shell_session = session(plan, laid_out.nodes)
+        shell_session = session(plan, laid_out.nodes, (serves, known.name) if serves and known else ())
         needed = self.producers(list(laid_out.missing), prepared, job)
         remarks = notes(plan)
         if role:
@@ -115,11 +142,24 @@ class ActionModule(LaunchAction):
         result.update(described(shell_session), notes=remarks, **vars(needed))
         for line in _lines(shell_session, laid_out, remarks):
             display.display(f"{self.host}: {line}")
-        if not wanted or laid_out.missing or self._task.check_mode:
+        if known:
+            result.update(ssh_host=known.name, ssh_config=known.config)
+        if laid_out.missing or self._task.check_mode:
             return result
-        return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars)}
+        if known:
+            login = self._login(f"exec /bin/sh {shlex.quote(f'{shell_session.folder}/door/{CONNECT}')}", task_vars)
+            known.write(host_block(known.name, laid_out.user, login, known.folder), laid_out.host_key)
+            for line in ["reach the session, while it is open:", *known.lines]:
+                display.display(f"{self.host}: {line}")
+        if not wanted:
+            return result
+        try:
+            return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars, bool(known))}
+        finally:
+            if known:
+                known.remove()
 
-    def _open(self, session: Session, task_vars: dict[str, Any]) -> int:
+    def _open(self, session: Session, task_vars: dict[str, Any], serves: bool) -> int:
         """Give the session the user's terminal until it ends. Returns its exit code."""
         by_hand = f"type the commands yourself: {' ; '.join(session.lines)}"
         terminal = terminal_of(os.getppid())
@@ -127,24 +167,28 @@ class ActionModule(LaunchAction):
             raise RankzeroError(f"open: ansible-playbook runs at no terminal, and a shell needs one; {by_hand}")
         if self._play_context.become:
             raise RankzeroError(f"open: does not go together with become; {by_hand}")
-        command = f"exec {shlex.join(session.command)}"
         transport = self._connection.transport
-        if transport == "local":
-            # The start-up files of an interactive shell are not wanted here.
-            argv = [str(task_vars.get("ansible_shell_executable") or "/bin/sh"), "-c", command]
-        elif transport == "ssh":
-            argv = ssh_argv(self._connection_option, command)
-        else:
+        if transport not in ("local", "ssh"):
             raise RankzeroError(f"open: over a connection of kind {transport} no terminal can be had; {by_hand}")
+        argv = self._login(f"exec {shlex.join(session.command)}", task_vars, terminal=True)
         code, printed = hand_over(terminal, argv)
         if code == NO_TERMINAL:
             raise RankzeroError(f"open: the terminal {terminal} cannot be opened; {by_hand}")
         if code == 255 and transport == "ssh":
             raise RankzeroError(f"open: ssh ended with 255: it could not connect, or lost the connection; {by_hand}")
-        reason = not_opened(printed, bool(session.allocate)) if code else ""
-        if reason:
+        reason = not_opened(printed, bool(session.allocate)) or (not_served(printed) if serves else "")
+        if code and reason:
             raise RankzeroError(f"open: {reason} (exit code {code})")
         return code
+
+    def _login(self, command: str, task_vars: dict[str, Any], terminal: bool = False) -> list[str]:
+        """The words that run a command of the shell on the login node, by the connection of the play."""
+        if self._connection.transport == "ssh":
+            return ssh_argv(self._connection_option, command, terminal)
+        if self._connection.transport != "local" or self._play_context.become:
+            raise RankzeroError("serve: needs a connection of kind ssh or local without become, which ssh uses, too")
+        # The start-up files of an interactive shell are not wanted here.
+        return [str(task_vars.get("ansible_shell_executable") or "/bin/sh"), "-c", command]
 
     def _connection_option(self, name: str) -> Any:
         return self._connection.get_option(name)

@@ -16,6 +16,8 @@ description:
   - The shell has a rank's variables, the environment's programs in PATH, the site set-up, the code in a writable
     working directory, and the container with its mounts if the job has one. This module writes a script for all of it
     below C(state_root), so that the commands are short and contain no values of the job.
+  - With O(serve) the session serves a Jupyter server, or stays open for C(ssh) and VS Code, in place of a shell. They
+    reach it through the login node.
   - With O(open) the shell is opened in the terminal from which C(ansible-playbook) was started. The task ends when
     the shell is closed, and the allocation is released.
   - If the code is not on the cluster yet, it is sent. If the environment or the image is missing, the task fails. See
@@ -36,6 +38,15 @@ options:
       - Of a job with C(roles), the one whose program the shell is for. Default is the role that decides.
       - Where C(launcher.inside_job) is the launch's own job, the shell opens on a node of the role.
     type: str
+  serve:
+    description:
+      - What the session serves in place of a shell. It ends with the session.
+      - V(jupyter) is a Jupyter server of the job's environment on the first node, on a socket that only its user can
+        open. What to type and the address are printed on the node, in the session's terminal.
+      - V(code) waits. C(ssh) and the extension Remote-SSH of VS Code reach the node under the name RV(ssh_host).
+      - Needs C(sshd) on the node, which a step runs as the user; C(container.runtime) V(pyxis) is not possible.
+    type: str
+    choices: [jupyter, code]
   open:
     description:
       - Open the shell. Requires a terminal and a local or SSH connection; over SSH it runs the user's own C(ssh -t).
@@ -111,6 +122,24 @@ missing:
   returned: always
   type: list
   elements: dict
+ssh_host:
+  description: With O(serve), the name by which C(ssh) reaches the session.
+  returned: with O(serve)
+  type: str
+ssh_config:
+  description:
+    - With O(serve), the file on this machine with the C(Host) block of RV(ssh_host). C(ssh -F FILE) reads it, and
+      C(Include rankzero/*.conf) at the top of C(~/.ssh/config) does. It is removed when a session that was opened ends.
+  returned: with O(serve)
+  type: str
+host_key:
+  description: With O(serve), the public key of the session, by which C(ssh) knows it. Empty in check mode.
+  returned: always
+  type: str
+user:
+  description: With O(serve), the user on the node. Empty in check mode.
+  returned: always
+  type: str
 notes:
   description: Parts of a rank's environment that the shell does not have.
   returned: always

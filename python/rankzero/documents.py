@@ -24,7 +24,7 @@ STATUS = (
 )
 PLAN = ("submission", "planned", "plan", "explain", "missing", "script", "world_size")
 MEASURED = ("nodes", "ranks", "wall_time", "scalars", "seconds", "speed_up", "efficiency", "code_changes")
-SHELL = ("allocate", "shell", "commands", "folder", "allocation", "nodes", "notes")
+SHELL = ("allocate", "shell", "commands", "folder", "allocation", "nodes", "notes", "ssh_host", "ssh_config")
 ELEMENT = ("number", "parameters", "submission", "why")
 STAGE = ("kind", "file", "submission", "standing")
 STEP = ("action", "kind", "file", "reason", "counts", "changes", "node_hours", "done", "error")

@@ -152,7 +152,11 @@ def _explain(parser: Parser) -> None:
 def _shell(parser: Parser) -> None:
     _job(parser)
     parser.add_argument("--role", metavar="NAME", help="the role whose program it is for (default: the deciding one)")
+    served = parser.add_mutually_exclusive_group()
+    served.add_argument("--jupyter", action="store_true", help="Jupyter of the job's environment, for you alone")
+    served.add_argument("--code", action="store_true", help="keep the session open for VS Code and ssh")
     parser.add_argument("--show", action="store_true", help="only show the commands to type")
+    parser.add_argument("--check", action="store_true", help="show them, and write nothing")
 
 
 def _ls(parser: Parser) -> None:

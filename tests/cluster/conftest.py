@@ -26,8 +26,10 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab import cluster, faults, layout
 from ansible_collections.rankzero.slurm.plugins.module_utils.lab.machine import cgroups
+from tests import wheels
 from tests.cluster import attack
 from tests.cluster.launching import Site
+from tests.cluster.newcomer import Newcomer
 from tests.repository import COLLECTION
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -242,3 +244,18 @@ def runtime(attack_lab: attack.AttackLab) -> str:
     )
     subprocess.run(["chmod", "-R", "a+rX", str(place)], check=True)
     return inside
+
+
+@pytest.fixture(scope="session")
+def command(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """The command of the wheel, in an environment of its own."""
+    return wheels.installed(wheels.built(tmp_path_factory.mktemp("wheel")), tmp_path_factory.mktemp("venv"))
+
+
+@pytest.fixture
+def newcomer(command: Path, tmp_path: Path) -> Iterator[Newcomer]:
+    # A path of pytest is too long for the socket of an SSH connection.
+    with tempfile.TemporaryDirectory(prefix="rankzero-", dir="/tmp") as home:
+        made = Newcomer(tmp_path, command, Path(home))
+        yield made
+        made.close()

@@ -15,9 +15,10 @@ import socket
 import subprocess
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tests.cluster.conftest import LabCluster
+if TYPE_CHECKING:
+    from tests.cluster.conftest import LabCluster
 
 SSHD = shutil.which("sshd", path="/usr/sbin:/usr/local/sbin:/usr/bin")
 

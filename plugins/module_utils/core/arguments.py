@@ -185,6 +185,7 @@ JOB_SHELL: Options = {
     **JOB_ARGUMENTS,
     **MISSING,
     "role": {"type": "str"},
+    "serve": {"type": "str", "choices": ["jupyter", "code"]},
     "open": {"type": "bool", "default": False},
     **REQUEST,
 }

@@ -94,15 +94,21 @@ def values_of(plan: Plan, role: str = "") -> list[tuple[str, str]]:
 def programs(plan: Plan) -> tuple[str, ...]:
     """Return the files of the job's runtime that the session needs. They are copied to its own folder."""
     enter = plan.container.kind.programs if plan.container else ()
-    if plan.sealed:
-        return (*enter, *sealed_environment.PROGRAMS)
-    return (*enter, "start/adopt.sh") if plan.spec.environment.mode in ("path", "conda") else enter
+    adopt = ("start/adopt.sh",) if plan.spec.environment.mode in ("path", "conda") else ()
+    return ("start/serve.sh", *enter, *(sealed_environment.PROGRAMS if plan.sealed else adopt))
 
 
-def session(plan: Plan, nodes: Sequence[str] = ()) -> Session:
-    """Return the commands. `nodes`: where the launch would run inside the job that the spec names."""
-    folder = folder_of(plan)
-    return Session(folder, () if plan.spec.launcher.inside_job else _allocate(plan), _shell(plan, folder, nodes))
+def session(plan: Plan, nodes: Sequence[str] = (), serves: Sequence[str] = ()) -> Session:
+    """Return the commands. `nodes`: where the launch would run inside the job that the spec names. `serves`: what the
+    session serves in place of a shell, and for which host of ssh.
+    """
+    folder, inside = folder_of(plan), plan.spec.launcher.inside_job
+    words = ["srun", "--pty", *([f"--jobid={inside}"] if inside else [])]
+    words += [f"--nodelist={node}" for node in nodes[:1] if inside]
+    container = container_of(plan)
+    entered = [_option(name, value) for name, value in container.step] if container else []
+    words += [*step(plan, folder), *entered, "/bin/bash", f"{folder}/{SCRIPT}", *serves]
+    return Session(folder, () if inside else _allocate(plan), tuple(words))
 
 
 def _allocate(plan: Plan) -> tuple[str, ...]:
@@ -118,23 +124,16 @@ def _allocate(plan: Plan) -> tuple[str, ...]:
     return tuple(words)
 
 
-def _shell(plan: Plan, folder: str, nodes: Sequence[str]) -> tuple[str, ...]:
-    spec, inside = plan.spec, plan.spec.launcher.inside_job
-    words = ["srun", "--pty"]
-    if inside:
-        words.append(f"--jobid={inside}")
-        words += [f"--nodelist={node}" for node in nodes[:1]]
+def step(plan: Plan, folder: str) -> tuple[str, ...]:
+    """Return the options of a step on one node, which has what all ranks of the node have."""
     # --overlap: other steps in the allocation do not wait for the shell to end.
-    words += ["--overlap", "--nodes=1", "--ntasks=1"]
+    words = ["--overlap", "--nodes=1", "--ntasks=1"]
     # Without a number, the step has all CPUs of its node.
     words += [] if plan.topology.all_cpus else [f"--cpus-per-task={plan.topology.cpus_per_node}"]
-    words += [_option(name, value) for name, value in inside_job.step(spec) if name != "overlap"]
+    words += [_option(name, value) for name, value in inside_job.step(plan.spec) if name != "overlap"]
     container = container_of(plan)
     seen = "TERM,LANG,HOME" if container and container.kind.home else "TERM,LANG"
-    words += ["--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work"]
-    if container:
-        words += [_option(name, value) for name, value in container.step]
-    return (*words, "/bin/bash", f"{folder}/{SCRIPT}")
+    return (*words, "--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work")
 
 
 def _option(name: str, value: str | bool) -> str:

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import alloca
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.door import make as make_door
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, resolve
 
 
@@ -36,12 +37,14 @@ def prepare(
     inside_job: JsonObject | None,
     role: str = "",
     environments: str = "",
+    door: Mapping[str, str] | None = None,
     check_mode: bool = False,
 ) -> ModuleResult:
     """Create the session's folder, unless an item that it needs is missing on the cluster. Returns module results.
 
     `role`: whose program it is for; inside the launch's own job the session is on a node of that role. `environments`:
-    the folder of environments made inside the image, which the session's container mounts.
+    the folder of environments made inside the image, which the session's container mounts. `door`: the files by which
+    ssh reaches a session that serves something.
 
     Raises RankzeroError if the job cannot hold the session or the folder cannot be written.
     """
@@ -62,13 +65,16 @@ def prepare(
     (files, actual), _sources = resolve(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
     refs = [Ref.of(ref) for ref in actual]
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
-    changed = False
+    changed, reached = False, {"host_key": "", "user": ""}
     if not missing:
         if environments and not check_mode:
             make_folder(environments)
         code = first(refs, CODE)
         changed = _lay_out(folder, files, code.path if code else None, check_mode)
-    return {"changed": changed, "missing": [ref.record() for ref in missing], "nodes": nodes, "allocation": inside}
+        if door and not check_mode:
+            reached = make_door(os.path.join(folder, "door"), door)
+    answer = {"changed": changed, "missing": [ref.record() for ref in missing], "nodes": nodes, "allocation": inside}
+    return {**answer, **reached}
 
 
 def _on_nodes_of(role: str, asked: AllocationNeeds, folder: str) -> AllocationNeeds:

@@ -77,6 +77,7 @@ class Given:
     planned: str | None = None
     open: object = None
     role: str | None = None
+    serve: str | None = None
     logs_dest: str | None = None
     elements: Sequence[str] | None = None
     generation: object = None

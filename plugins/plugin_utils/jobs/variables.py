@@ -59,7 +59,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "cancel": (*SELECTION, "job", "all"),
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
-    "shell": (*JOB, "role", "run"),
+    "shell": (*JOB, "role", "serve", "run"),
     "attach": (*SELECTION, "run_dirs", "first", "wait_until", "pattern", "log", "wait_timeout"),
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),

@@ -117,7 +117,7 @@ def test_options_of_the_ranks_step_are_named_as_left_out_and_sizes_are_there() -
     )
     assert notes(made) == ["not in the shell: launcher.srun (gpu-bind, mpi), which is for the ranks' step"]
     assert dict(values_of(made))["RANKZERO_TP"] == "2"
-    assert programs(made) == () and values_of(planned()) == []
+    assert programs(made) == ("start/serve.sh",) and values_of(planned()) == []
 
 
 # What Slurm's own names and a free option may hold; a control character is an error of the spec.
