@@ -18,6 +18,7 @@ from rankzero.direct import heard
 from rankzero.documents import document
 from rankzero.documents import status as fields_of
 from rankzero.playbook import Call, Played, play
+from rankzero.tracebacks import traceback_of
 from rankzero.verbs import inventory_of, selection
 
 Listener = Callable[[str], None]
@@ -198,15 +199,19 @@ class Launch:
         return status.result
 
     def returned(self, timeout: int = 0) -> Any:
-        """Wait for the end of a function, and return its value. Raises LaunchFailed, which says where the function has
-        failed, or Unfinished after `timeout` seconds.
+        """Wait for the end of a function, and return its value. Raises LaunchFailed, which has the whole traceback
+        of the function as `traceback`, or Unfinished after `timeout` seconds.
         """
         try:
             if not self.ended:
                 self.wait(timeout)
             result = self.result
         except errors.LaunchFailed as failed:
-            raise errors.LaunchFailed(f"{failed}\n{self.diagnosis()}") from None
+            why = self.diagnosis()
+            with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+                raised = traceback_of(self.logs(folder), why.ranks)
+            text = "\n".join(filter(None, (str(failed), str(why), raised)))
+            raise errors.LaunchFailed(text, traceback=raised) from None
         if VALUE in result:
             return result[VALUE]
         # Only numbers and short texts come with the status.

@@ -45,9 +45,13 @@ class Refused(RankzeroError):
 
 
 class LaunchFailed(RankzeroError):
-    """The launch has ended without a valid result."""
+    """The launch has ended without a valid result. `traceback`: of a function, as Python printed it; else empty."""
 
     code = FAILED
+
+    def __init__(self, message: str, code: int | None = None, traceback: str = "") -> None:
+        super().__init__(message, code)
+        self.traceback = traceback
 
 
 class Unfinished(RankzeroError):

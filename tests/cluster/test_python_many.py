@@ -230,6 +230,22 @@ print(wrong.diagnosis().what)
     assert f"adding.py:{line}" in error and "ZeroDivisionError" in error, error
 
 
+def test_a_failed_function_shows_its_whole_traceback(researcher: Researcher) -> None:
+    program = """
+import rankzero
+from adding import halved
+
+try:
+    rankzero.submit(halved, [2, 0], inventory="inventory").returned()
+except rankzero.LaunchFailed as error:
+    assert error.traceback in str(error), error
+    print(error.traceback)
+"""
+    first, *frames, last = researcher.runs(program, adding=ADDING).splitlines()
+    assert (first, last) == ("Traceback (most recent call last):", "ZeroDivisionError: division by zero")
+    assert any("in halved" in frame for frame in frames), frames
+
+
 def test_a_function_that_is_told_to_end_goes_on_from_what_it_saved(
     researcher: Researcher, monkeypatch: pytest.MonkeyPatch
 ) -> None:
