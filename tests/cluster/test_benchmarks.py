@@ -17,6 +17,7 @@ from tests.repository import ROOT
 pytestmark = [pytest.mark.more, pytest.mark.xdist_group("benchmarks")]
 
 SMALLEST = {
+    "agents": ("--only", "once-more"),
     "budget": ("--rounds", "1", "--report-only"),
     "command": ("--rounds", "1"),
     "ends": ("--launches", "2", "--load", "0"),
