@@ -166,7 +166,8 @@ def write_archive(source: Beneath, parts: Sequence[Part], target: str, redactor:
     with (
         os.fdopen(descriptor, "wb") as raw,
         gzip.GzipFile(fileobj=raw, mode="wb", compresslevel=1, mtime=0) as packed,
-        tarfile.open(fileobj=packed, mode="w|", format=tarfile.PAX_FORMAT, bufsize=BLOCK) as archive,
+        # In blocks of the default size, each block is redacted with much of its neighbours, and zlib is slower.
+        tarfile.TarFile(fileobj=packed, mode="w", format=tarfile.PAX_FORMAT, copybufsize=BLOCK) as archive,
     ):
         for part in parts:
             entry = tarfile.TarInfo(part.path)

@@ -10,7 +10,7 @@ the search for stalls and the report use these two files.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, replace
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import (
@@ -104,19 +104,20 @@ def parse_metrics(line: str) -> Metrics | None:
     low = line.lower()
     if "loss" not in low and "step" not in low and "iter" not in low and "/" not in low:
         return None
-    step = _trained(line)
-    loss = _loss(line, low)
+    # Beyond ASCII, the same place may have another number in `low`.
+    same = line.isascii()
+    step = _trained(line, low, same)
+    loss = _loss(line, low, same)
     if step is None and loss is None:
         return None
     # In `loss 2.66 tokens/s 19170`, the number before the unit is the loss.
-    taken = {match.span(group) for match in (step, loss) if match for group in range(1, len(match.groups()) + 1)}
-    rates = _rates(line) if "tok" in low else ()
-    rate = next((match for match in rates if match.span(1) not in taken and not _of_another(match, line)), None)
+    taken = (*(step.regs[1:] if step else ()), *(loss.regs[1:] if loss else ())) if "tok" in low else None
+    first, total = step.groups() if step else (None, None)
     return Metrics(
-        step=int(step.group(1)) if step else None,
-        total=int(step.group(2)) if step and step.group(2) else None,
-        loss=real_number(loss.group(1)) if loss else None,
-        tokens_per_second=_rate(rate),
+        int(first) if first else None,
+        int(total) if total else None,
+        real_number(loss.group(1)) if loss else None,
+        None if taken is None else _rate(line, low.find("tok") if same else 0, taken),
     )
 
 
@@ -143,9 +144,12 @@ def progress_in(
     return newest, steps, before
 
 
-def _trained(line: str) -> re.Match[str] | None:
-    """The step of the training that a line names, or that its bar counts."""
-    step = _STEP.search(line)
+def _trained(line: str, low: str, same: bool) -> re.Match[str] | None:
+    """The step of the training that a line names, or that its bar counts. `low`: the line in lower case. `same`: with
+    the same places.
+    """
+    places = [at for at in (low.find("step"), low.find("iter")) if at >= 0]
+    step = _STEP.search(line, min(places) if same else 0) if places else None
     if step is not None:
         return None if _OTHER_STEP.search(line[: step.start()]) else step
     counted = _BAR.search(line)
@@ -154,37 +158,41 @@ def _trained(line: str) -> re.Match[str] | None:
     return None if other else counted
 
 
-def _loss(line: str, low: str) -> re.Match[str] | None:
-    """The loss that a line gives. `low`: the line in lower case."""
+def _loss(line: str, low: str, same: bool) -> re.Match[str] | None:
+    """The loss that a line gives, as in `_trained`."""
     at = low.find("loss")
-    # No match begins before the word with the first one. Beyond ASCII, the same place may have another number in `low`.
-    word = low.rfind(" ", 0, at) + 1 if line.isascii() else 0
+    # No match begins before the word with the first one.
+    word = low.rfind(" ", 0, at) + 1 if same else 0
     return _LOSS.search(line, word) if at >= 0 else None
 
 
-def _rates(line: str) -> Iterator[re.Match[str]]:
-    """The numbers of a line with a unit of tokens a second: those before the unit, then those after it."""
-    for unit in _UNIT.finditer(line):
+def _rate(line: str, begin: int, taken: Collection[tuple[int, int]]) -> float | None:
+    """The tokens a second that a line gives: the number before the unit, else that after it. `begin`: no unit is before
+    it. `taken`: the places of numbers that are others.
+    """
+    for unit in _UNIT.finditer(line, begin):
         # Its number, and a k, are among the two words before it. To try each number of a line takes ten times as long.
         first = max(0, unit.start() - _BEFORE_UNIT)
         words = line[first : unit.start()].rsplit(None, 2)
         first += len(words[0]) if len(words) > 2 else 0
-        yield from (match for match in _RATE[0].finditer(line, first, unit.end()) if match.end() == unit.end())
-    yield from _RATE[1].finditer(line)
+        for match in _RATE[0].finditer(line, first, unit.end()):
+            if match.end() == unit.end() and match.regs[1] not in taken and not _of_another(match, unit, line):
+                return _scaled(match)
+    for match in _RATE[1].finditer(line, begin):
+        if match.regs[1] not in taken:
+            return _scaled(match)
+    return None
 
 
-def _of_another(match: re.Match[str], line: str) -> bool:
+def _of_another(match: re.Match[str], unit: re.Match[str], line: str) -> bool:
     """Whether the number before a unit is the value of a name before it: the unit's own number follows."""
-    if match.re is not _RATE[0]:
-        return False
-    unit = _UNIT.search(line, match.end(1), match.end())
-    own = unit and _RATE[1].match(line, unit.start())
+    own = _RATE[1].match(line, unit.start())
     return bool(own and _NAME.search(line, max(0, match.start() - 48), match.start()))
 
 
-def _rate(match: re.Match[str] | None) -> float | None:
-    value = real_number(match.group(1)) if match else None
-    return value if value is None or match is None or not match.group(2) else 1000 * value
+def _scaled(match: re.Match[str]) -> float | None:
+    value = real_number(match.group(1))
+    return value if value is None or not match.group(2) else 1000 * value
 
 
 def gaps(steps: Iterable[tuple[int, float | None]]) -> list[float]:

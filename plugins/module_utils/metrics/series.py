@@ -26,13 +26,14 @@ class Point:
     high: float | None
     attempt: int
 
-    def joined(self, later: Point) -> Point:
-        """This point and the next one as one point. A value that is not a number stays visible."""
-        lows = [value for value in (self.low, later.low) if value is not None]
-        highs = [value for value in (self.high, later.high) if value is not None]
-        gone = self.value is None or later.value is None
-        value = None if gone else later.value
-        return Point(later.step, later.time, value, min(lows, default=None), max(highs, default=None), self.attempt)
+    def join(self, step: int, time: float | None, value: float | None, low: float | None, high: float | None) -> None:
+        """Add the next point to this one. A value that is not a number stays visible."""
+        self.step, self.time = step, time
+        self.value = None if self.value is None else value
+        if low is not None and (self.low is None or low < self.low):
+            self.low = low
+        if high is not None and (self.high is None or high > self.high):
+            self.high = high
 
 
 @dataclass
@@ -54,12 +55,11 @@ class Series:
             self.not_numbers += 1
             if self.first_not_a_number is None:
                 self.first_not_a_number = step
-        new = Point(step, time, number, number, number, attempt)
         if self._open and self._open < self.width and self.points[-1].attempt == attempt:
-            self.points[-1] = self.points[-1].joined(new)
+            self.points[-1].join(step, time, number, number, number)
             self._open += 1
             return
-        self.points.append(new)
+        self.points.append(Point(step, time, number, number, number, attempt))
         self._open = 1
         if len(self.points) > 2 * POINTS:
             self.halve()
@@ -83,7 +83,9 @@ class Series:
             point = self.points[index]
             after = self.points[index + 1] if index + 1 < len(self.points) else None
             joins = after is not None and after.attempt == point.attempt
-            halved.append(point.joined(after) if after is not None and joins else point)
+            if after is not None and joins:
+                point.join(after.step, after.time, after.value, after.low, after.high)
+            halved.append(point)
             index += 2 if joins else 1
         self.points, self.width, self._open = halved, 2 * self.width, self._open and 2 * self.width
 

@@ -9,6 +9,7 @@ progress bars, and lines that are JSON objects.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import re
 from datetime import datetime
@@ -55,6 +56,8 @@ _STEP_TIMES = (
     ),
 )
 _PER_SECOND = ("it/s", "step/s", "steps/s", "iter/s")
+# A line without any of them gives no time of a step.
+_TIME_TEXTS = tuple(dict.fromkeys([*_PER_SECOND, *(text for texts, *_rest in _STEP_TIMES for text in texts)]))
 _STEPS_PER_SECOND = re.compile(rf"(?<![\w.]){_AMOUNT} ?(?:it|steps?|iter)/s")
 
 
@@ -65,7 +68,12 @@ def values_in(line: str, metrics: Metrics) -> dict[str, float]:
     trainer calls them. The loss of an evaluation keeps its name.
     """
     values: dict[str, float] = {}
-    for match in itertools.islice(_VALUE.finditer(line[:LINE_CHARACTERS]), MOST_VALUES):
+    line = line[:LINE_CHARACTERS]
+    # A time at the beginning is no value of a name, and often has the only colon.
+    stamp = _TIME.match(line)
+    begin = stamp.end() if stamp else 0
+    named = line.find("=", begin) >= 0 or line.find(":", begin) >= 0
+    for match in itertools.islice(_VALUE.finditer(line, begin) if named else (), MOST_VALUES):
         name = match["name"].strip()
         value = real_number(match[3])
         if value is None or name.lower() in _POSITIONS:
@@ -91,17 +99,26 @@ def time_in(line: str) -> float | None:
     match = _TIME.search(line[:200])
     if not match:
         return None
+    day, clock, part = match.groups()
+    moment = _moment(day, clock)
+    return moment if moment is None or not part else moment + float(f"0.{part}")
+
+
+@functools.lru_cache(maxsize=64)
+def _moment(day: str, clock: str) -> float | None:
+    """Epoch seconds of a date and a time of day; None where there is no such time. Many lines share their second."""
     try:
-        moment = datetime.fromisoformat(f"{match[1]}T{match[2]}").timestamp()
+        return datetime.fromisoformat(f"{day}T{clock}").timestamp()
     except (ValueError, OverflowError, OSError):
         return None
-    return moment + (float(f"0.{match[3]}") if match[3] else 0.0)
 
 
 def seconds_in(line: str) -> float | None:
     """The seconds of a step that a line gives; None if it gives none."""
     line = line[:LINE_CHARACTERS]
     low = line.lower()
+    if not any(map(low.__contains__, _TIME_TEXTS)):
+        return None
     for texts, pattern, unit in _STEP_TIMES:
         match = pattern.search(line) if any(text in low for text in texts) else None
         if match:

@@ -9,12 +9,15 @@ import base64
 import io
 import json
 import random
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
+from ansible_collections.rankzero.slurm.plugins.module_utils.logs import redact
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.archive import (
+    BLOCK,
     PLAIN,
     collect,
     fetch_plan,
@@ -63,8 +66,11 @@ def knowing(*values: bytes) -> Redactor:
     ],
 )
 def test_a_secret_is_starred_and_everything_else_stays(text: bytes, secret: bytes) -> None:
-    cleaned = knowing(b"s3cr3t-value").clean(text)
-    assert cleaned == text.replace(secret, b"*" * len(secret))
+    redactor, expected = knowing(b"s3cr3t-value"), text.replace(secret, b"*" * len(secret))
+    assert redactor.clean(text) == expected
+    # A large piece is asked for the bytes that it has before it is searched.
+    pad = b" 0" * redact._LARGE
+    assert redactor.clean(pad + text + pad) == pad + expected + pad
 
 
 def test_a_secret_of_several_lines_is_starred_in_a_log_that_ranks_share() -> None:
@@ -103,6 +109,21 @@ def test_any_block_of_a_file_is_cleaned_as_the_whole(tmp_path: Path) -> None:
         start = chance.randrange(len(whole))
         count = chance.randrange(1, 300)
         assert redactor.read(stream, start, count) == clean[start : start + count]
+
+
+def test_a_secret_across_the_blocks_of_an_archive_is_starred(tmp_path: Path) -> None:
+    chance = random.Random(13)
+    whole = bytearray(b"step 1 loss 2.5\n" * (4 * BLOCK // 16))
+    for border in range(BLOCK, len(whole), BLOCK):
+        secret = chance.choice([HUB, GIT, b"HF_TOKEN=very-secret-word", b"password: hunter22", b"s3cr3t-value"])
+        at = border - chance.randrange(len(secret) + 1)
+        whole[at - 1 : at + len(secret) + 1] = b" " + secret + b" "
+    (tmp_path / "log").write_bytes(whole)
+    redactor, size, target = knowing(b"s3cr3t-value"), len(whole), tmp_path / "logs.tar.gz"
+    write_archive(Beneath(str(tmp_path)), [Part("log", 0, size, size, True)], str(target), redactor)
+    with tarfile.open(target) as archive, archive.extractfile("log") as packed:
+        fetched = packed.read()
+    assert fetched == redactor.clean(bytes(whole)) and fetched.count(b"*****") and b"s3cr3t" not in fetched
 
 
 def test_a_stream_is_clean_in_pieces_of_any_size_from_any_place() -> None:
