@@ -18,6 +18,7 @@ pytestmark = [pytest.mark.more, pytest.mark.xdist_group("benchmarks")]
 
 SMALLEST = {
     "agents": ("--only", "once-more"),
+    "all": ("--quick", "--against", "HEAD"),
     "budget": ("--rounds", "1", "--report-only"),
     "command": ("--rounds", "1"),
     "ends": ("--launches", "2", "--load", "0"),
