@@ -9,14 +9,15 @@ Every value that a template prints is quoted for the shell, unless a filter make
 from __future__ import annotations
 
 import contextlib
-import functools
 import os
 import re
 import shlex
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from types import CodeType
+from typing import Any, ClassVar
 
 import jinja2
+import jinja2.bccache
 import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
@@ -92,8 +93,21 @@ class _Context(jinja2.runtime.Context):
         return parent if isinstance(parent, jinja2.Undefined) else lambda: Safe(parent())
 
 
-#: For the other launches of a command; a template that was edited meanwhile is read again.
-@functools.cache
+class _Compiled(jinja2.BytecodeCache):
+    """Keeps compiled templates by their text, for the other launches of a sweep."""
+
+    codes: ClassVar[dict[tuple[str, str], CodeType]] = {}
+
+    def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Take over what an earlier rendering has made of the same text."""
+        bucket.code = self.codes.get((bucket.key, bucket.checksum))
+
+    def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
+        """Keep the code for later renderings."""
+        if bucket.code is not None:
+            self.codes[bucket.key, bucket.checksum] = bucket.code
+
+
 def environment(site_templates: str | None = None) -> jinja2.Environment:
     """The Jinja environment of the scripts. `site_templates`: a folder whose templates take precedence over ours."""
     ours = jinja2.PrefixLoader({"rankzero": jinja2.FileSystemLoader(TEMPLATES)})
@@ -105,6 +119,7 @@ def environment(site_templates: str | None = None) -> jinja2.Environment:
         trim_blocks=True,
         lstrip_blocks=True,
         keep_trailing_newline=True,
+        bytecode_cache=_Compiled(),
     )
     result.context_class = _Context
     result.filters.update(
