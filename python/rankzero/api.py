@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import logging
 import tempfile
@@ -208,7 +209,9 @@ class Launch:
             result = self.result
         except errors.LaunchFailed as failed:
             why = self.diagnosis()
-            with tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
+            raised = ""
+            # What failed is known, also where its logs cannot be fetched.
+            with contextlib.suppress(errors.RankzeroError), tempfile.TemporaryDirectory(prefix="rankzero-") as folder:
                 raised = traceback_of(self.logs(folder), why.ranks)
             text = "\n".join(filter(None, (str(failed), str(why), raised)))
             raise errors.LaunchFailed(text, traceback=raised) from None

@@ -32,7 +32,8 @@ def make(folder: str, files: Mapping[str, str]) -> dict[str, str]:
             _ssh_keygen("-q", "-t", "ed25519", "-N", "", "-C", "rankzero", "-f", key)
         public = " ".join(_ssh_keygen("-y", "-f", key).split()[:2])
     except FileNotFoundError as error:
-        raise RankzeroError(f"serve: there is no {error.filename} on the login node: install its OpenSSH client") from error
+        missing = f"there is no {error.filename} on the login node: install its OpenSSH client"
+        raise RankzeroError(f"serve: {missing}") from error
     except OSError as error:
         raise RankzeroError(f"serve: cannot write {folder}: {error.strerror}") from error
     return {"host_key": public, "user": pwd.getpwuid(os.geteuid()).pw_name}

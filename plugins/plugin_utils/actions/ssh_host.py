@@ -14,6 +14,7 @@ from dataclasses import dataclass
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import children
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import child_environment
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.door import AT_HOME
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 
@@ -42,17 +43,16 @@ class SshHost:
 
     def public_key(self) -> str:
         """Return the public half of the key of this machine for it, which is made first. Raises RankzeroError."""
-        path = os.path.join(self.folder, f"{self.name}.key")
+        public = f"{self.name}.key.pub"
         try:
-            for folder in (os.path.dirname(self.folder), self.folder):
-                os.makedirs(folder, 0o700, exist_ok=True)
-            if not os.path.exists(f"{path}.pub"):
-                words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", path]
-                done = children.run(words, os.environ)
-                if done.returncode != 0:
-                    raise RankzeroError(f"serve: ssh-keygen made no key: {done.stderr.strip()}")
-            with open(f"{path}.pub", encoding="utf-8") as stream:
-                return stream.read().strip()
+            with Place.of(AT_HOME).opened(mode=0o700) as folder:
+                if folder.read(public) is None:
+                    path = os.path.join(folder.path, f"{self.name}.key")
+                    words = ["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", self.name, "-f", path]
+                    done = children.run(words, child_environment(os.environ))
+                    if done.returncode != 0:
+                        raise RankzeroError(f"serve: ssh-keygen made no key: {done.stderr.strip()}")
+                return (folder.read(public) or "").strip()
         except OSError as error:
             raise RankzeroError(f"serve: {error.filename}: {error.strerror}") from error
 

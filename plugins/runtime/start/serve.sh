@@ -95,7 +95,8 @@ rankzero_serve() {
             done
             # In the environment of the server, on this terminal and in PLACE, and nowhere else: by itself it writes the
             # token into a file of the home.
-            JUPYTER_TOKEN=$(od -An -N24 -tx1 /dev/urandom | tr -d ' \n')
+            JUPYTER_TOKEN=$(od -An -N24 -tx1 /dev/urandom)
+            JUPYTER_TOKEN=${JUPYTER_TOKEN//[[:space:]]/}
             export JUPYTER_TOKEN JUPYTER_RUNTIME_DIR="$3"
             rankzero_say "jupyter runs on $(uname -n) until this session ends. On your machine:"
             echo "  ssh -F ~/.ssh/rankzero/$2.conf -N -L 8888:$3/jupyter.sock $2"

@@ -166,8 +166,9 @@ def test_files_are_looked_at_every_five_seconds_and_later_every_ten(monkeypatch:
     bench.modules = [known()]
     result = bench.run()
     gaps = [after - before for before, after in zip(bench.looks, bench.looks[1:])]
-    # It begins with short gaps, because most jobs that fail do so at once. The last gap ends at the deadline.
-    assert min(gaps[5:-1]) >= 5.0, gaps
+    # It begins with short gaps, because most jobs that fail do so at once. The last gap ends at the deadline. One look
+    # comes the moment that the silence is long enough, and not with the next of the others.
+    assert sorted(gaps[5:-1])[1] >= 5.0, gaps
     assert len(bench.looks) <= 60 / 5 + 240 / 10 + 5
     # squeue is called with a look, at most every ten seconds: nothing but looks costs the host a command.
     assert result["polls"] == len(bench.looks)

@@ -175,14 +175,16 @@ def test_a_function_with_many_values_is_a_sweep(ansible: Ansible) -> None:
     assert ansible.variables()["launch_overrides"]["command"] == [*given["command"][:-1], calls[0]]
 
 
-def test_a_function_that_fails_says_where(ansible: Ansible, three: rankzero.Launches) -> None:
+def test_a_function_that_fails_says_where(ansible: Ansible, three: rankzero.Launches, tmp_path: Path) -> None:
     failed = {"standing": "failed", "success": False, "artifact": None}
     ansible.answer(0, ("job_wait", "ok", {"launches": [row(n, **failed) for n in range(3)], "completed": True}))
     three.wait()
     lines = ["cause     work/adding.py:2 raised TypeError"]
-    ansible.answer(0, ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": lines}))
-    with pytest.raises(rankzero.LaunchFailed, match=r"gpt0 has no result(?s:.)*adding\.py:2 raised TypeError"):
+    diagnosed = ("job_diagnosis", "ok", {"diagnosis": DIAGNOSED, "lines": lines})
+    ansible.answer(0, diagnosed, ("job_logs", "ok", {"dest": str(tmp_path)}))
+    with pytest.raises(rankzero.LaunchFailed, match=r"gpt0 has no result(?s:.)*adding\.py:2 raised TypeError") as told:
         three[0].returned()
+    assert told.value.traceback == ""
 
 
 def test_a_notebook_shows_the_table(ansible: Ansible, three: rankzero.Launches) -> None:

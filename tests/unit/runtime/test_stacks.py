@@ -263,13 +263,13 @@ def test_a_silent_node_asks_nothing_of_shared_storage(tmp_path: Path, monkeypatc
             assert time.monotonic() < deadline
 
 
-def test_strangers_take_the_place_of_no_node_for_ever(tmp_path: Path) -> None:
+def test_strangers_take_the_place_of_no_node_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     """Each node has four places; one that finds none looks itself, after a while."""
     with runtime_parts("rank.asked") as asked:
         looked: list[bool] = []
         with socket.create_server(("127.0.0.1", 0)) as server:
             port = server.getsockname()[1]
-            asked.FIRST_SECONDS = 0.2
+            monkeypatch.setattr(asked, "FIRST_SECONDS", 0.2)
             hearer = asked.Hearer(f"127.0.0.1:{port}", lambda: looked.append(True) or "0 abc")
             assert hearer() == "0 abc" and looked
         assert asked.Hearer(f"127.0.0.1:{port}", lambda: "1 x")() == "1 x", "nobody listens there any more"
