@@ -12,5 +12,5 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_launch 
 
 class ActionModule(OneLaunch, LaunchAction):
     def act(self, task_vars: TaskVariables) -> ModuleResult:
-        allowed = ("job", "cluster", "overrides", "relaunch", "state", "explain", "planned", "missing", "logs_dest")
-        return self.launch(self.given(*allowed))
+        options = ("job", "cluster", "overrides", "relaunch", "state", "explain", "planned", "first")
+        return self.launch(self.given(*options, "missing", "logs_dest"))

@@ -64,6 +64,17 @@ options:
         finds the launch in whatever way it has ended, and submits none.
     type: str
     default: ""
+  first:
+    description:
+      - The launch is one of several submissions of the same job to several clusters, of which one runs. Its job checks
+        its nodes and waits for the grant of whoever watches (M(rankzero.slurm.job_first)). Empty for a launch on this
+        cluster alone. The command C(rankzero run --first) sets it.
+      - C(clusters) are their names, two or more, in the same order on each. The first of them records which one runs.
+        C(grant_within) is for how many seconds the job waits for the grant on its nodes, before it ends as
+        V(withdrawn) (600). C(reopens) is the generation after which another one may follow here although another
+        cluster ran it.
+    type: dict
+    default: {}
   x_request:
     description: Internal. Set by the action plugin of this module; a task cannot set it.
     type: dict

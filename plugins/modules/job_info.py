@@ -94,9 +94,9 @@ launches:
     standing:
       description:
         - What has become of the launch. V(waiting) (its job is in the queue), V(running), V(succeeded) (its result is
-          proven), V(failed) (it ended without a proven result, was cancelled or was refused by Slurm), V(unsubmitted)
-          (there is no job), V(unknown) (only Slurm can tell, and it does not answer), or V(untrusted) (another user
-          could have written its run directory).
+          proven), V(failed) (it ended without a proven result, was cancelled or was refused by Slurm), V(withdrawn)
+          (another cluster runs it, or nobody let it run in time), V(unsubmitted) (there is no job), V(unknown) (only
+          Slurm can tell, and it does not answer), or V(untrusted) (another user could have written its run directory).
       type: str
     slurm_state:
       description: What Slurm calls the job of the newest attempt; null if Slurm knows no job.

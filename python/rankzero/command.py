@@ -144,7 +144,13 @@ def _played(given: Namespace, words: Sequence[str]) -> int:
     output = sys.stderr if as_json or as_markdown else None
     if given.verbose:
         print(f"rankzero: with ansible-playbook: {why_not(call) or '-v shows its output'}", file=sys.stderr, flush=True)
-    played = None if given.verbose else directly(call, output)
+    if getattr(given, "first", None):
+        from rankzero.first import raced
+
+        within = getattr(given, "grant_within", None)
+        played: Played | None = raced(call, given.first, int(within) if within else None, output)
+    else:
+        played = None if given.verbose else directly(call, output)
     if played is None:
         played = play(call, verbose=given.verbose, output=output)
     code = played.exit_code()

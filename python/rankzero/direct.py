@@ -69,6 +69,14 @@ def _status(host: Host, call: Call) -> Result:
     return host.called("job_info", {**_selected(host, given), **wanted}, INFO_SPEC)
 
 
+def _first(host: Host, call: Call) -> Result:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import FIRST_SPEC
+
+    names = ("step", "clusters", "cluster", "winner")
+    wanted = {name: call.variables[name] for name in names if name in call.variables}
+    return host.called("job_first", {**_selected(host, call.variables), **wanted}, FIRST_SPEC)
+
+
 def _refuse_families(host: Host) -> None:
     if host.login.cluster.get("diagnosis_families"):
         raise NotPlain("the site has failure families of its own")
@@ -137,6 +145,12 @@ VERBS = {
         (*_SELECTORS, "all", "active", "limit", "single", "sort", "width"),
         _status,
         _lines,
+    ),
+    "first": Verb(
+        "job_first",
+        "Look, record the winner, or settle",
+        (*_SELECTORS, "step", "clusters", "winner"),
+        _first,
     ),
     "diagnose": Verb(
         "job_diagnosis",

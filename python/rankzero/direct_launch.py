@@ -73,9 +73,13 @@ class _Launch(OneLaunch):
     def asked(self) -> ModuleResult:
         """Launch as the command line says."""
         given = self._given.variables
-        relaunch = "always" if given.get("rerun") else "on_failure"
+        relaunch = given.get("launch_relaunch") or ("always" if given.get("rerun") else "on_failure")
         cluster, overrides = self._there.login.cluster, given.get("launch_overrides", {})
-        options = {"explain": given.get("explain"), "planned": given.get("launch_planned")}
+        options = {
+            "explain": given.get("explain"),
+            "planned": given.get("launch_planned"),
+            "first": given.get("launch_first"),
+        }
         return self.launch(Given(given.get("job", ""), cluster, overrides, relaunch, **options))
 
     def call(self, module: str, module_args: Parameters, task_vars: TaskVariables, spec: Spec | None) -> ModuleResult:

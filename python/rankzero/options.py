@@ -127,7 +127,15 @@ def _run(parser: Parser) -> None:
     _launching(parser)
     text = "only the launch that plan --json has named so, in its `planned`; for anything else: plan again"
     parser.add_argument("--planned", metavar="WORD", help=text)
+    _first(parser)
+    text = "with --first: how long a job waits on its nodes until somebody lets it run; default 600"
+    parser.add_argument("--grant-within", metavar="SECONDS", type=_seconds, help=text)
     _explain(parser)
+
+
+def _first(parser: Parser) -> None:
+    text = "several clusters of the inventory, of which the one that starts the launch first runs it"
+    parser.add_argument("--first", metavar="NAME,NAME", help=text)
 
 
 def _sweep(parser: Parser) -> None:
@@ -174,6 +182,7 @@ def _attach(parser: Parser) -> None:
     parser.add_argument(
         "--until", choices=("started", "artifact", "finished"), help="what to wait for; default finished"
     )
+    _first(parser)
     parser.add_argument(
         "--timeout", metavar="SECONDS", type=_seconds, help="stop waiting after this time; the job continues"
     )

@@ -134,7 +134,7 @@ class Played:
         if any(record.outcome == "unreachable" for record in self.records):
             return errors.UNREACHABLE
         standings = {str(report.get("standing")) for report in self.reports()}
-        if "failed" in standings:
+        if "failed" in standings or "withdrawn" in standings:
             return errors.FAILED
         return errors.UNFINISHED if standings - {"succeeded"} else errors.REFUSED
 

@@ -45,6 +45,7 @@ WRITES_ITSELF = {
     "plugins/plugin_utils/sources/wheelhouse.py collect": "files for uv in a temporary folder of its own",
     "python/rankzero/both_ways.py _stand_ins": "a temporary folder of its own",
     "python/rankzero/command.py main": "/dev/null",
+    "python/rankzero/first.py asked": "/dev/null",
     "python/rankzero/host.py control_folder": "Ansible's own folder of connections",
     "python/rankzero/mcp_server/budget.py held": "what its launches may use, in a folder of the user's own state",
     "python/rankzero/known_inventory.py _keep": "the user's own cache, whose owner is checked",

@@ -169,6 +169,7 @@ JOB: Options = {
     **LAUNCH_ARGUMENTS,
     "explain": {"type": "bool", "default": False},
     "planned": {"type": "str", "default": ""},
+    "first": {"type": "dict", "default": {}},
     **REQUEST,
     "x_runtime": {"type": "dict"},
     "x_code": {"type": "str"},

@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
     RUNNING,
     STANDINGS,
     SUCCEEDED,
+    UNPROVEN,
     WAITING,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -110,7 +111,7 @@ def numbers(
             waiting.append(now - submitted)
         if standing == RUNNING:
             nodes += len(launch["nodes"])
-        if standing in (SUCCEEDED, FAILED):
+        if standing == SUCCEEDED or standing in UNPROVEN:
             if now - _ended(launch) >= window:
                 continue
             known = ended.get(str(launch["run_dir"]), Ended())

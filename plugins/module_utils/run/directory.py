@@ -45,6 +45,9 @@ _LIMITS = {
     "started.json": state_files.MOST,
     "outcome.json": state_files.MOST,
     plain_verdict.FILE: state_files.MOST,
+    # Of a launch that the cluster runs which starts first (grants.py): a line each.
+    "asks": CLAIM_BYTES,
+    "grant": CLAIM_BYTES,
 }
 # The files that say what became of a launch. Those of earlier attempts appear only when these change.
 STATUS_FILES = tuple(_LIMITS)

@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
     SUCCEEDED,
     UNKNOWN,
     UNTRUSTED,
+    WITHDRAWN,
     shown,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
@@ -193,6 +194,8 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
         return (recorded or "the artifact is proven") + _left_in_queue(record)
     if status.job_id is None and status.facts.refusal is not None:
         return f"Slurm refused the job: {status.facts.refusal}"
+    if status.standing == WITHDRAWN:
+        return status.message
     job = f"{'step' if steps.is_step(status.job_id) else 'job'} {status.job_id}"
     if outcome:
         end = _reason(record) if record is not None and record.final else ""
@@ -216,8 +219,12 @@ def _message(status: LaunchStatus, answer: SlurmAnswer, nodes: Sequence[str]) ->
     if record.pending:
         others = [each for each in status.jobs if each != status.job_id]
         also = f"; also queued as {', '.join(others)} (resources.any_of)" if others else ""
+        asked = (status.run.document("first.json") or {}).get("clusters") or ()
+        also += f"; asked on {', '.join(asked)}, and one of them runs it (--first)" if asked else ""
         return f"pending: {_reason(record, nodes)}{also}"
     does = summary(roles_of(status.facts.started)) if record.state == "RUNNING" else ""
+    if status.facts.asks:
+        does = "its nodes are fit, and it waits for the grant of whoever watches (--first)"
     return f"{record.state.lower().replace('_', ' ')} on {record.node_list or 'its nodes'}" + (
         f"; {does}" if does else ""
     )

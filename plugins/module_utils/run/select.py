@@ -53,6 +53,14 @@ INFO_SPEC: dict[str, Any] = {
     "width": {"type": "int", "default": 0},
 }
 
+FIRST_SPEC: dict[str, Any] = {
+    **RUN_ARGUMENTS,
+    "step": {"type": "str", "choices": ["look", "record", "settle"], "default": "look"},
+    "clusters": {"type": "list", "elements": "str", "required": True},
+    "cluster": {"type": "str", "default": ""},
+    "winner": {"type": "str", "default": ""},
+}
+
 # doc fragment rankzero.slurm.wait
 WAIT_ARGUMENTS: dict[str, Any] = {
     "wait_timeout": {"type": "int", "default": 0},

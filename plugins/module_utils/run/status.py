@@ -24,9 +24,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings impor
     RUNNING,
     SUCCEEDED,
     UNKNOWN,
+    UNPROVEN,
     UNSUBMITTED,
     WAITING,
+    WITHDRAWN,
     Standing,
+    withdrawn,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import JobRecord
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.parse import launch_id
@@ -45,7 +48,8 @@ class RunFacts:
     """The content of a run directory.
 
     `refusal`: Slurm's message if it refused the submission. `events`: the journal. `left`: the files of earlier
-    attempts, as in `RunDirectory.before`. `others`: further jobs while none has the claim (resources.any_of).
+    attempts, as in `RunDirectory.before`. `others`: further jobs while none has the claim (resources.any_of). `grant`:
+    what lets it run, where several clusters were asked; `asks`: whether its job waits for that.
     """
 
     run: RunDirectory
@@ -56,6 +60,8 @@ class RunFacts:
     events: Sequence[Event] = ()
     left: Mapping[int, Left] = field(default_factory=dict)
     others: Sequence[str] = ()
+    grant: str = ""
+    asks: bool = False
 
     def settled(self, before: float) -> bool:
         """Return whether a final outcome is recorded that is older than `before` (epoch seconds)."""
@@ -78,7 +84,9 @@ class RunFacts:
         read = run.snapshot()
         events = read.events(arrays)
         ids = read.job_id(events), read.rejected(events)
-        return cls(run, *ids, read.outcome(), read.started(), events, read.before(), read.other_jobs(events))
+        grant, asks = read.text("grant").strip(), bool(read.text("asks").strip())
+        others = read.other_jobs(events)
+        return cls(run, *ids, read.outcome(), read.started(), events, read.before(), others, grant, asks and not grant)
 
 
 def trusted_runs(runs: Iterable[RunDirectory]) -> tuple[dict[str, RunFacts], dict[str, str]]:
@@ -138,7 +146,7 @@ class LaunchStatus:
     @property
     def over(self) -> bool:
         """Whether the launch has ended."""
-        return self.standing in (SUCCEEDED, FAILED)
+        return self.standing == SUCCEEDED or self.standing in UNPROVEN
 
     @property
     def active(self) -> bool:
@@ -177,7 +185,7 @@ class LaunchStatus:
         """Return whether the policy `relaunch` requires another generation, or another submission where no job came."""
         if not self.over:
             return self.standing == UNSUBMITTED
-        return relaunch == "always" or (relaunch == "on_failure" and self.standing == FAILED)
+        return relaunch == "always" or (relaunch == "on_failure" and self.standing in UNPROVEN)
 
     def decided(self, **partial: object) -> LaunchStatus:
         """Return the status if it is decided. Raises `SlurmUnavailable` (with `partial`) if only Slurm can tell."""
@@ -201,6 +209,9 @@ def status_of(facts: RunFacts, answer: JobAnswer = UNASKED) -> LaunchStatus:
         # The job has been started again since this outcome.
         outcome = None
     standing, message = _decide(replace(facts, job_id=job_id, outcome=outcome), record, answer.heard)
+    why = withdrawn(facts.grant) if standing == FAILED else ""
+    if why:
+        standing, message = WITHDRAWN, f"{WITHDRAWN}: {why}"
     return LaunchStatus(standing, facts, job_id, record, outcome, attempt, message)
 
 

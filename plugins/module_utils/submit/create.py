@@ -13,6 +13,7 @@ from __future__ import annotations
 import base64
 import contextlib
 import errno
+import json
 import os
 import socket
 import time
@@ -25,6 +26,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders i
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_VALUE_BYTES, content_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import grants
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
@@ -84,6 +86,8 @@ def _made(request: Request, target: RunDirectory) -> RunDirectory:
                     remove_tree(os.path.join(runs, name))
         for name, text in request.files.items():
             state_files.create(made.file(name), with_generation(text, request.token, target.generation))
+        if request.first:
+            state_files.create(made.file(grants.FIRST), json.dumps(request.first))
         if state_files.NOTIFY in request.files:
             _list_for_messages(request, target)
         _write_secrets(request, made)

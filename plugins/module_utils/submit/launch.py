@@ -26,14 +26,19 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
-from ansible_collections.rankzero.slurm.plugins.module_utils.run import jobs_of, steps
+from ansible_collections.rankzero.slurm.plugins.module_utils.run import grants, jobs_of, steps
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
     ALTERNATIVE,
     RunDirectory,
     generations,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, UNSUBMITTED, WAITING
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import (
+    FAILED,
+    UNSUBMITTED,
+    WAITING,
+    withdrawn,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import (
     JobAnswer,
     LaunchStatus,
@@ -107,7 +112,8 @@ class LaunchSubmission:
         while True:
             newest = self._newest()
             status = self.status(newest) if newest else None
-            if status and status.job_id and superseded(self.request, status):
+            gone = status is not None and status.active and withdrawn(status.facts.grant)
+            if status and status.job_id and (gone or superseded(self.request, status)):
                 if not self.check_mode:
                     self.slurm.cancel(status.jobs)
                 self.policy.close(status.run)
@@ -116,7 +122,7 @@ class LaunchSubmission:
             again = status is not None and status.standing == UNSUBMITTED
             generation = newest.generation + (0 if again else 1) if newest else 1
             later = 0 < self.request.last < generation
-            if status and (later or not status.wants_new(self.request.relaunch)):
+            if status and (later or not status.wants_new(self.request.relaunch) or self._runs_elsewhere(status)):
                 if self.request.any_of and not self.check_mode:
                     self._complete(status)
                 return self._kept(status)
@@ -175,6 +181,15 @@ class LaunchSubmission:
             return self.ended[run.path]
         (status,) = statuses(self.slurm, [run], self.policy)
         return status.decided(**self._identity(run))
+
+    def _runs_elsewhere(self, status: LaunchStatus) -> bool:
+        """Whether another cluster runs this launch (--first). If none does, none will: another generation follows."""
+        if status.standing == UNSUBMITTED:
+            return False
+        winner = grants.followed_elsewhere(status.run, close=not self.check_mode)
+        first = self.request.first
+        reopened = first["reopens"] == status.run.generation if first else self.request.relaunch == "always"
+        return winner is not None and not reopened
 
     def _absent(self) -> list[Ref]:
         root, note = self.request.state_root, self.slurm.note

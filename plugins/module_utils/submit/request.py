@@ -93,6 +93,9 @@ class Request:
     last: int = 0
     # resources.any_of, each with its `time` in minutes as well: the launch is submitted once for each; empty: once.
     any_of: Sequence[Mapping[str, Any]] = ()
+    # Several clusters were asked, of which one runs it (run/grants.py): what first.json says, and in `reopens` the
+    # generation after which another one may be made here although another cluster ran it; empty: this cluster alone.
+    first: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of(cls, given: JsonObject) -> Request:
@@ -149,7 +152,7 @@ _TYPED: dict[str, Callable[..., Any]] = {
     "stores": Stores,
 }
 # Fields that few launches have.
-_IF_ANY = ("secrets_file", "waits_for", "supersedes", "last", "any_of")
+_IF_ANY = ("secrets_file", "waits_for", "supersedes", "last", "any_of", "first")
 
 
 def superseded(request: Request, status: LaunchStatus | None) -> bool:

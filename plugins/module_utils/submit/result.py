@@ -18,7 +18,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     records_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, Standing
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE, FAILED, UNPROVEN, Standing
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.jobs import base_id
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.exclusion import Exclusion
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Predecessor
@@ -76,7 +76,7 @@ class LaunchResult:
     @property
     def hopeless(self) -> bool:
         """Whether the launch has failed for good."""
-        return self.submission == "unchanged" and self.standing == FAILED
+        return self.submission == "unchanged" and self.standing in UNPROVEN
 
     def active_ids(self) -> list[str]:
         """Return the job that a dependent launch waits for, if any."""

@@ -75,6 +75,7 @@ class Given:
     state: str | None = None
     explain: object = None
     planned: str | None = None
+    first: Any = None
     open: object = None
     role: str | None = None
     serve: str | None = None

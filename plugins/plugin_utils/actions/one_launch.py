@@ -8,7 +8,7 @@ The action `job` and the command `rankzero` both do this. Nothing here imports A
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -26,7 +26,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.submit.result impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Given, Launcher
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.compare import Change
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import NOT_CODE, Prepared
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import planned_generation, word_of
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import (
+    asked_clusters,
+    planned_generation,
+    word_of,
+)
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import Proof
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Source, borrowed, head, launched
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.live.rows import NOTE, WARNING, Row
@@ -45,6 +49,10 @@ class OneLaunch(Launcher):
         state = given.state or "present"
         if given.planned:
             prepared = prepared.changed(last=planned_generation(prepared.request, given.planned))
+        if given.first and not isinstance(given.first, Mapping):
+            raise RankzeroError(f"first: {given.first!r} must be a map of clusters, grant_within and reopens")
+        if given.first:
+            prepared = prepared.changed(first=asked_clusters(given.first, job.spec))
         asked = _asked(given.explain)
         result = self.launched(job, prepared, {"job": given.job, "state": state}, self._task_vars)
         completed = self.completed(result, prepared, job, prepared.lines)

@@ -18,6 +18,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import PlanAgain, RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import node_copies
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.parallelism import group_nodes
@@ -34,6 +35,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import m
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.admission.needs import ResourceNeeds, StorageNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Placement, Request, Stores
 
+#: Seconds that a job waits on its nodes for the grant of whoever watches.
+GRANT_WITHIN = 600
+_CLUSTER = re.compile(r"[A-Za-z0-9_][\w.-]{0,63}", re.ASCII)
 #: In the place of the node-minutes of a launch without a time limit.
 ANY = "any"
 _WORD = re.compile(
@@ -70,6 +74,34 @@ def planned_generation(request: Request, word: str) -> int:
         more = "has no time limit" if asks is None else f"may use {asks}"
         raise PlanAgain(f"planned: {most} node-minutes were planned, and the launch {more} now. Plan again.")
     return int(generation)
+
+
+def asked_clusters(given: Parameters, spec: LaunchSpec) -> JsonObject:
+    """Check what a launch is asked with that one of several clusters runs (`first`). Raises RankzeroError."""
+    values = dict(given)
+    unknown = sorted({*values} - {"clusters", "grant_within", "reopens"})
+    clusters = values.get("clusters")
+    if unknown or not isinstance(clusters, Sequence) or isinstance(clusters, str) or not values:
+        raise RankzeroError(f"first: {given!r} must be a map of clusters, grant_within and reopens")
+    names = [str(name) for name in clusters]
+    if len({*names}) < max(2, len(names)) or not all(map(_CLUSTER.fullmatch, names)):
+        raise RankzeroError(
+            f"first: {','.join(names)} must be two or more different names of clusters in the inventory"
+        )
+    within, reopens = (
+        values.get(name) or default for name, default in (("grant_within", GRANT_WITHIN), ("reopens", 0))
+    )
+    if not str(within).isdecimal() or not str(reopens).isdecimal() or int(within) < 1:
+        raise RankzeroError(f"first: grant_within: {within!r} must be a whole number of seconds such as {GRANT_WITHIN}")
+    for option, value, why in (
+        ("launcher.inside_job", spec.launcher.inside_job, "that job is on one cluster, and runs already"),
+        ("resources.dependency", spec.resources.dependency, "the id of a job belongs to one cluster"),
+    ):
+        if value:
+            raise RankzeroError(
+                f"{option}: {value} does not go with --first {','.join(names)}: {why}; omit one of them"
+            )
+    return {"clusters": names, "grant_within": int(within), "reopens": int(reopens)}
 
 
 def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, str], relaunch: str) -> Request:

@@ -16,6 +16,7 @@ LAUNCH: Mapping[str, str] = {
     "launch_relaunch": "str",
     "launch_explain": "bool",
     "launch_planned": "str",
+    "launch_first": "dict",
     "launch_wait": "bool",
     "launch_wait_timeout": "int",
     "launch_logs_dest": "path",

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import TaskVariables, play_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, verdict_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNPROVEN
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.output.writer import Place
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import (
     APART,
@@ -49,7 +49,7 @@ def report(task_vars: TaskVariables, ending: Ending) -> list[Row]:
     launch, end, logs = ending.launch, ending.end, ending.logs
     if end.standing == SUCCEEDED:
         rows = [_proven(host, ending)]
-    elif end.standing == FAILED:
+    elif end.standing in UNPROVEN:
         rows = _failed(host, ending)
     else:
         text = f"{launch.name}: {end.standing}, job {launch.job_id} continues. {_words(ending)}".rstrip()
@@ -60,7 +60,7 @@ def report(task_vars: TaskVariables, ending: Ending) -> list[Row]:
     rows += [Row(host, WARNING, text=f"after the ranks: {after_ranks(end)}")] if end.after_ranks else []
     rows += [Row(host, NOTE, text=line) for line in (*tracker_lines(end), *launch.explain)]
     last = f"logs {_here(logs.dest)}" if logs.dest else ""
-    if end.standing not in (SUCCEEDED, FAILED):
+    if end.standing != SUCCEEDED and end.standing not in UNPROVEN:
         last = "   ".join(part for part in (last, hints(launch, task_vars)) if part)
     return rows + ([Row(host, NOTE, text=last)] if last else [])
 

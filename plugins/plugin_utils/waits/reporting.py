@@ -19,7 +19,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
     record_of,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_end import LaunchEnd
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import FAILED, SUCCEEDED
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, UNPROVEN
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.card import card, last_words
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.ending import (
     NOTHING_KNOWN,
@@ -76,8 +76,12 @@ def reported(given: Ended, screen: Screen, task_vars: TaskVariables) -> ModuleRe
         if logs.msg and not logs.dest and not lost:
             return {**report_result, "failed": True, "msg": f"{launch.name}: its logs: {logs.msg}"}
         return {**report_result, "card": lines}
-    if end.standing == FAILED:
-        return {**report_result, "failed": True, "msg": f"{launch.name} failed: {ending.message or 'see the card'}"}
+    if end.standing in UNPROVEN:
+        return {
+            **report_result,
+            "failed": True,
+            "msg": f"{launch.name} {end.standing}: {ending.message or 'see the card'}",
+        }
     message = (
         f"{launch.name}: the wait ended before job {launch.job_id}; the job continues. "
         f"{ending.problem} {hints(launch, task_vars)}"

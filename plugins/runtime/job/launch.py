@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Sequence
 
 from artifact import verdict
@@ -16,10 +17,7 @@ from start import attempt, claim
 
 def launch(job: Job, words: Sequence[str]) -> None:
     """Run the ranks' step until it has ended for good: again on spare nodes, where a node of it has failed."""
-    # Once more, as late as can be: the nodes may have been looked at for minutes.
-    newer = claim.superseded(job)
-    if newer:
-        verdict.refuse(job, 75, newer)
+    _await_turn(job)
     if job.roles:
         from job import role_places
 
@@ -74,3 +72,15 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if job.node_lines:
         line_steps.after(job)
     traps.no_more()
+
+
+def _await_turn(job: Job) -> None:
+    """End the script if a newer launch has taken the place of this one, or another cluster runs it."""
+    # Once more, as late as can be: the nodes may have been looked at for minutes.
+    newer = claim.superseded(job)
+    if newer:
+        verdict.refuse(job, 75, newer)
+    if os.path.exists(job.path("first.json")):
+        from start import grant
+
+        grant.await_grant(job)

@@ -20,7 +20,7 @@ from core.state import Ended, Job
 BELIEVED = (
     "claim", "outcome.json", "started.json", ".attempt", ".uncounted", "launch.json", "contract.json", "secrets.env",
     "secrets.sums", "no-python", "mlflow.json", "trackers.json", "notify.json", ".script", "slurm_script",
-    "journal.jsonl",
+    "journal.jsonl", "first.json", "grant",
 )  # fmt: skip
 TAKEN, ANOTHERS, UNKNOWN = range(3)
 # A node that has asked for a file before it was there may be told for a minute that it is missing.
@@ -127,25 +127,33 @@ def acquire(job: Job) -> int:
     """One launch runs once: whoever links the claim first owns the generation. A lost reply of link() makes the winner
     see an error, so that is ignored, and the file is read back by content.
     """
-    path, temporary = job.path("claim"), job.path(f".claim.{job.id}.{os.getpid()}")
+    owner = linked(job, "claim", job.claim_line)
+    return UNKNOWN if not owner else TAKEN if owner == job.claim_line else ANOTHERS
+
+
+def linked(job: Job, name: str, line: str) -> str:
+    """Make a file of one line unless there is one; the line that it has, empty where it can be neither made nor
+    read.
+    """
+    path, temporary = job.path(name), job.path(f".{name}.{job.id}.{os.getpid()}")
     try:
         with open(temporary, "w", encoding="utf-8") as stream:
-            stream.write(f"{job.claim_line}\n")
+            stream.write(f"{line}\n")
     except OSError:
-        return UNKNOWN
+        return ""
     with contextlib.suppress(OSError):
         os.link(temporary, path)
     with contextlib.suppress(OSError):
         os.unlink(temporary)
     for look in range(LOOKS):
-        owner = first_line(path)
-        if owner:
-            return TAKEN if owner == job.claim_line else ANOTHERS
-        if "claim" not in os.listdir(job.run_dir):
+        there = first_line(path)
+        if there:
+            return there
+        if name not in os.listdir(job.run_dir):
             break
         if look < LOOKS - 1:
             time.sleep(LOOK_SECONDS)
-    return UNKNOWN
+    return ""
 
 
 def cancel_others(job: Job) -> None:

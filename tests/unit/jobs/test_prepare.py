@@ -76,7 +76,7 @@ def test_a_prepared_launch_is_what_the_module_asks_for(project: Path) -> None:
     # Every argument is one of the request's, and the rest is the module's own.
     names = {field.name for field in fields(Request)}
     assert set(arguments) <= names
-    assert names - set(arguments) == {"submitter", "secrets_file", "waits_for", "supersedes", "last", "any_of"}
+    assert names - set(arguments) == {"submitter", "secrets_file", "waits_for", "supersedes", "last", "any_of", "first"}
     assert Request.of(arguments).name_of(3) == f"x.{made.plan.key[:16]}.3"
     assert set(arguments["files"]) == {"job.sbatch", "launch.json", "contract.json"}
     assert arguments["runs_dir"] == f"/state/runs/x/{made.plan.key[:16]}"

@@ -80,6 +80,7 @@ def test_what_is_counted() -> None:
         "running": 1,
         "succeeded": 2,
         "failed": 2,
+        "withdrawn": 0,
         "unsubmitted": 0,
         "unknown": 0,
         "untrusted": 0,

@@ -80,7 +80,7 @@ ANSWERS: dict[str, dict[str, Any] | None] = {
     "queue": None,
     "silent": None,
 }
-W, R, S, F, L, U, _UNTRUSTED = STANDINGS
+W, R, S, F, _WITHDRAWN, L, U, _UNTRUSTED = STANDINGS
 TABLE = {
     #                        pending running restarts closing ended gone queue silent
     "intent":                (W, R, R, R, F, L, L, U),
