@@ -48,6 +48,12 @@ options:
     description: The cluster that runs the launch and its run directory there, with a blank between them, as RV(winner).
     type: str
     default: ""
+  arbiter:
+    description:
+      - RV(key) of the launch on the first of O(clusters). With O(name) it selects the launch that was asked with that
+        one, whose own key may be another one.
+    type: str
+    default: ""
 seealso:
   - module: rankzero.slurm.job
   - module: rankzero.slurm.job_info

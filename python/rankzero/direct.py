@@ -72,7 +72,7 @@ def _status(host: Host, call: Call) -> Result:
 def _first(host: Host, call: Call) -> Result:
     from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import FIRST_SPEC
 
-    names = ("step", "clusters", "cluster", "winner")
+    names = ("step", "clusters", "cluster", "winner", "arbiter")
     wanted = {name: call.variables[name] for name in names if name in call.variables}
     return host.called("job_first", {**_selected(host, call.variables), **wanted}, FIRST_SPEC)
 

@@ -39,7 +39,8 @@ def clusters_in(text: str) -> list[str]:
 @dataclass
 class First:
     """A launch that several clusters are asked to run. `call`: of the verb, without a cluster; `clusters`: the arbiter
-    first; `within`: seconds that a job waits for its grant; `output`: for what is shown; `sleep`: for tests.
+    first; `within`: seconds that a job waits for its grant; `output`: for what is shown; `sleep`: for tests; `chosen`:
+    what selects the launch on each cluster; `key`: of the launch at the arbiter.
     """
 
     call: Call
@@ -49,6 +50,7 @@ class First:
     sleep: Callable[[float], None] = time.sleep
     chosen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
+    key: str = ""
     _told: set[str] = field(default_factory=set)
 
     @property
@@ -106,10 +108,11 @@ class First:
         """Do what can be done now: record the winner, then grant, then withdraw the others. Returns the winner once it
         has been granted, which may be long ago; "" before. Raises RankzeroError when nobody can win any more.
         """
-        looks = {cluster: self.asked(cluster, "look") for cluster in self.clusters if cluster in self.chosen}
-        arbiter = looks.get(self.arbiter)
-        if arbiter is None:
+        arbiter = self.asked(self.arbiter, "look")
+        if not arbiter:
             return ""
+        looks = {cluster: self.asked(cluster, "look") for cluster in self.clusters[1:] if cluster in self.chosen}
+        looks = {self.arbiter: arbiter, **looks}
         winner = str(arbiter["winner"]) or self._recorded(looks, arbiter)
         if winner == NOBODY:
             # Perhaps since the look: who records is told as well.
@@ -119,14 +122,16 @@ class First:
         return self._settled(winner, looks) if winner else ""
 
     def asked(self, cluster: str, step: str, winner: str = "", *, needed: bool = False) -> Look | None:
-        """The answer of a cluster; None if there is none, which is told once. `needed`: raises RankzeroError then, as
-        for an arbiter that refuses.
+        """The answer of a cluster; None if there is none, {} if it has no such launch, which is told once. `needed`:
+        raises RankzeroError then, as for an arbiter that refuses.
         """
         given = {**self.chosen[cluster], "step": step, "clusters": list(self.clusters)}
         with open(os.devnull, "w", encoding="utf-8") as nowhere:
             played = self._played("first", cluster, {**given, **({"winner": winner} if winner else {})}, nowhere)
         answers = played.results("job_first")
         if answers:
+            if cluster == self.arbiter:
+                self.key = str(answers[-1]["key"])
             return answers[-1]
         code = played.exit_code()
         if code == errors.INTERRUPTED:
@@ -135,7 +140,7 @@ class First:
             raise errors.BY_CODE.get(code, errors.RankzeroError)(f"{cluster}: {played.error()}", code)
         why = "cannot be reached" if code == errors.UNREACHABLE else played.error()
         self._tell(f"{cluster}: {why}; a job of it there gets no grant, and ends by itself if it starts")
-        return None
+        return None if code == errors.UNREACHABLE else {}
 
     def _recorded(self, looks: Mapping[str, Look | None], arbiter: Look) -> str:
         """Record, at the arbiter, the first cluster that has the nodes; "" if none has."""
@@ -151,7 +156,8 @@ class First:
         if ready:
             answer = self.asked(self.arbiter, "record", f"{ready[0]} {known[ready[0]]['run_dir']}")
             return str(answer["winner"]) if answer else ""
-        if len(known) == len(self.chosen) and not any(look["active"] for look in known.values()):
+        reached = [name for name, look in looks.items() if look is not None]
+        if len(reached) == len(self.chosen) and not any(look["active"] for look in known.values()):
             ends = "; ".join(f"{name}: {look['message'] or look['standing']}" for name, look in known.items())
             raise errors.LaunchFailed(f"no cluster runs it: {ends}; run it again", errors.FAILED)
         return ""
@@ -163,17 +169,22 @@ class First:
         cluster, _blank, run_dir = winner.partition(" ")
         self.chosen[cluster] = {"run_dir": run_dir}
         answer = self.asked(cluster, "settle", winner)
-        same = looks[self.arbiter] or {}
         for other in self.clusters:
             if other != cluster:
                 seen = looks.get(other)
-                # One that this command has not submitted to: the same launch, if it is there.
-                given = {"run_dir": seen["run_dir"]} if seen else {"launch_name": same["name"], "key": same["key"]}
-                self.chosen[other] = given if seen else self.chosen.get(other, given)
+                if seen:
+                    self.chosen[other] = {"run_dir": seen["run_dir"]}
+                elif other not in self.chosen:
+                    # One that this command has not submitted to, but perhaps another one.
+                    self.chosen[other] = self.asked_with(looks[self.arbiter] or {})
                 self.asked(other, "settle", winner)
         if answer and str(answer["grant"]).startswith("withdrawn"):
             raise errors.LaunchFailed(f"{cluster} started it first, and {answer['grant']}; run it again", errors.FAILED)
         return winner if answer else ""
+
+    def asked_with(self, look: Look) -> Mapping[str, Any]:
+        """What selects, on another cluster, the launch that was asked with this one at the arbiter."""
+        return {"launch_name": look["name"], "arbiter": look["key"]}
 
     def _over_elsewhere(self, look: Look) -> bool:
         """Whether another cluster has run the launch, and it has ended there without success."""
@@ -196,7 +207,7 @@ class First:
 
     def _first(self, reopens: int) -> dict[str, Any]:
         within = {"grant_within": self.within} if self.within else {}
-        return {"clusters": list(self.clusters), "reopens": reopens, **within}
+        return {"clusters": list(self.clusters), "reopens": reopens, "arbiter": self.key, **within}
 
     def _played(self, playbook: str, cluster: str, variables: Mapping[str, Any], output: Any) -> Played:
         call = replace(
@@ -227,11 +238,10 @@ def raced(call: Call, names: str, within: int | None, output: Any) -> Played:
             )
     first = First(call, clusters, within, output)
     if call.playbook == "attach":
-        chosen = dict(call.variables)
-        first.chosen = {
-            cluster: {name: value for name, value in chosen.items() if not name.startswith("wait")}
-            for cluster in clusters
-        }
+        named = {name: value for name, value in call.variables.items() if not name.startswith("wait")}
+        first.chosen = {first.arbiter: named}
+        look = first.asked(first.arbiter, "look", needed=True) or {}
+        first.chosen |= {cluster: first.asked_with(look) for cluster in clusters[1:]}
         return first.followed()
     from rankzero.direct_launch import waits
 

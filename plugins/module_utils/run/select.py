@@ -59,6 +59,7 @@ FIRST_SPEC: dict[str, Any] = {
     "clusters": {"type": "list", "elements": "str", "required": True},
     "cluster": {"type": "str", "default": ""},
     "winner": {"type": "str", "default": ""},
+    "arbiter": {"type": "str", "default": ""},
 }
 
 # doc fragment rankzero.slurm.wait

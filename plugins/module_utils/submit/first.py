@@ -13,12 +13,17 @@ import time
 from collections.abc import Callable
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import NoLaunch, RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import grants
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import FIRST_SPEC, identity, state_root_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import one_run, select_runs
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    FIRST_SPEC,
+    identity,
+    newest_of_each,
+    state_root_of,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import SUCCEEDED, WITHDRAWN, withdrawn
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.status import LaunchStatus
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
@@ -37,7 +42,7 @@ def step(
     clock: Callable[[], float] = time.time,
 ) -> ModuleResult:
     """Carry out a step on this cluster. Returns the result of module `job_first`. Raises RankzeroError."""
-    run = one_run(options, slurm)
+    run = _run(slurm, options)
     state_files.own(state_root_of(run.path))
     clusters, asked = grants.clusters_of(run), list(options["clusters"])
     if clusters and clusters != asked:
@@ -55,6 +60,20 @@ def step(
     policy = submitting(slurm, check_mode, sleep, clock)
     (status,) = statuses(slurm, [run], policy)
     return {**_row(status.decided(), clusters), "changed": changed, "slurm_commands": slurm.commands}
+
+
+def _run(slurm: Slurm, options: Parameters) -> RunDirectory:
+    """Return the launch on this cluster: the one that is named, or that of `name` which was asked with that of the
+    arbiter. Its key is another one where the clusters' settings differ.
+    """
+    arbiter = options.get("arbiter")
+    if not arbiter:
+        return one_run(options, slurm)
+    runs = [run for run in select_runs(options) if (run.document(grants.FIRST) or {}).get("arbiter") == arbiter]
+    if not runs:
+        root = options["state_root"]
+        raise NoLaunch(f"no launch {options['name']} that was asked with {arbiter} is recorded under state_root {root}")
+    return newest_of_each(runs)[0]
 
 
 def _record(run: RunDirectory, clusters: list[str], winner: grants.Winner) -> bool:

@@ -79,7 +79,7 @@ def planned_generation(request: Request, word: str) -> int:
 def asked_clusters(given: Parameters, spec: LaunchSpec) -> JsonObject:
     """Check what a launch is asked with that one of several clusters runs (`first`). Raises RankzeroError."""
     values = dict(given)
-    unknown = sorted({*values} - {"clusters", "grant_within", "reopens"})
+    unknown = sorted({*values} - {"clusters", "grant_within", "reopens", "arbiter"})
     clusters = values.get("clusters")
     if unknown or not isinstance(clusters, Sequence) or isinstance(clusters, str) or not values:
         raise RankzeroError(f"first: {given!r} must be a map of clusters, grant_within and reopens")
@@ -101,7 +101,8 @@ def asked_clusters(given: Parameters, spec: LaunchSpec) -> JsonObject:
             raise RankzeroError(
                 f"{option}: {value} does not go with --first {','.join(names)}: {why}; omit one of them"
             )
-    return {"clusters": names, "grant_within": int(within), "reopens": int(reopens)}
+    arbiter = str(values.get("arbiter") or "")
+    return {"clusters": names, "grant_within": int(within), "reopens": int(reopens), "arbiter": arbiter}
 
 
 def request_of(plan: Plan, site: Site, refs: Sequence[Ref], files: Mapping[str, str], relaunch: str) -> Request:

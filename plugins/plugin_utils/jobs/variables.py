@@ -60,7 +60,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
     "shell": (*JOB, "role", "serve", "run"),
-    "first": (*SELECTION, "step", "clusters", "winner"),
+    "first": (*SELECTION, "step", "clusters", "winner", "arbiter"),
     "attach": (*SELECTION, "run_dirs", "first", "wait_until", "pattern", "log", "wait_timeout"),
     "pull": (*SELECTION, "dest", "paths"),
     "logs": (*SELECTION, "dest", "tail_bytes", "head_bytes", "merge", "follow", "redact"),

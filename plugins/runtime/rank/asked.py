@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 VARIABLE = "RANKZERO_ASKED_AT"
 # Seconds between two looks, and until the conductor has said its first word.
 EVERY, FIRST_SECONDS = 2, 10.0
+# A word is shorter.
+MOST_BYTES = 4096
 # Seconds without a new line in the job's log until a node looks by itself; after that, each time they have doubled.
 QUIET = 60
 
@@ -97,10 +99,12 @@ class Hearer:
 
     def _read(self, line: socket.socket) -> None:
         """Take in what has come. Raises OSError where nothing has, and where nobody is there any more."""
-        data = line.recv(4096)
+        data = line.recv(MOST_BYTES)
         if not data:
             raise ConnectionResetError
         *lines, self.rest = (self.rest + data).split(b"\n")
+        if len(self.rest) > MOST_BYTES:
+            raise ConnectionResetError
         if lines:
             self.word = lines[-1].decode("ascii", "replace")
 

@@ -169,6 +169,7 @@ def test_where_the_file_system_takes_its_time_several_launches_are_looked_at_at_
 
     monkeypatch.setattr(history, "_change", change)
     monkeypatch.setattr(walk, "A_FEW", 3)
+    monkeypatch.setattr(walk, "SLOW", 1e9)
     assert listed(state_root) == first and threads == {threading.get_ident()}
     monkeypatch.setattr(walk, "SLOW", -1.0)
     assert listed(state_root) == first and len(threads) > 1

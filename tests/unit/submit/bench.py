@@ -164,20 +164,21 @@ class Cluster:
 class Bench:
     """One launch, asked for as often as a test wants."""
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, key: str = "0123456789abcdef") -> None:
         self.cluster = Cluster()
+        self.key = key
         self.store = root / "store"
         self.store.mkdir()
-        self.runs = root / "state" / "runs" / "job" / "0123456789abcdef"
+        self.runs = root / "state" / "runs" / "job" / key
         self.time = NOW
         self.request = Request(
             name="job",
-            key="0123456789abcdef" + "0" * 48,
+            key=key + "0" * 48,
             token=TOKEN,
             runs_dir=str(self.runs),
-            job_name=f"job.0123456789abcdef.{TOKEN}",
+            job_name=f"job.{key}.{TOKEN}",
             files={
-                "job.sbatch": f"#!/bin/bash\n#SBATCH --job-name=job.0123456789abcdef.{TOKEN}\n# {TOKEN}\n",
+                "job.sbatch": f"#!/bin/bash\n#SBATCH --job-name=job.{key}.{TOKEN}\n# {TOKEN}\n",
                 "launch.json": "{}\n",
                 "contract.json": '{"artifact": null}\n',
             },
@@ -202,7 +203,7 @@ class Bench:
         return RunDirectory(str(self.runs / str(generation)))
 
     def name(self, generation: int = 1) -> str:
-        return f"job.0123456789abcdef.{generation}"
+        return f"job.{self.key}.{generation}"
 
     def ends(self, success: bool, generation: int = 1, ended_by: str = "program", attempt: int = 0) -> None:
         """What the job itself leaves: its claim and its verdict."""

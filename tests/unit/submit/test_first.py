@@ -58,7 +58,8 @@ class World:
         self.benches = {}
         for name in names:
             (root / name).mkdir(parents=True)
-            self.benches[name] = Bench(root / name)
+            # The clusters' own settings are in the key.
+            self.benches[name] = Bench(root / name, f"{len(self.benches)}123456789abcdef")
         self.ran: list[str] = []
         self.cut: set[str] = set()
         self.jobs: dict[tuple[str, str], threading.Thread] = {}
@@ -222,6 +223,21 @@ def test_anybody_watches_on_by_any_name_of_the_launch(two: World) -> None:
         later = two.watcher()
         later.chosen = {name: chosen or {"run_dir": places[name]} for name in two.names}
         assert later.step() == f"beta {places['beta']}"
+
+
+def test_who_finds_a_winner_withdraws_what_another_watcher_has_submitted(two: World) -> None:
+    """The first one was killed after it had recorded the winner; the launch of the other cluster has another key."""
+    killed, alpha = submitted(two), two.benches["alpha"]
+    two.start("alpha")
+    until(lambda: alpha.run().text(grants.ASKS))
+    assert killed.asked("alpha", "record", f"alpha {alpha.run().path}")
+    assert two.watcher().run(waits=True).rc == 0
+    until(lambda: two.ran)
+    assert two.ran == ["alpha/1"] and standings(two) == {"alpha": "succeeded", "beta": "withdrawn"}
+    # Another launch of the name was asked with another one.
+    other = two.watcher()
+    other.chosen = {"beta": {"launch_name": "job", "arbiter": "f" * 16}}
+    assert other.asked("beta", "look") == {}
 
 
 def test_another_order_of_the_clusters_has_another_arbiter_and_is_refused(two: World) -> None:
