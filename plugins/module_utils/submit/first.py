@@ -69,6 +69,8 @@ def _run(slurm: Slurm, options: Parameters) -> RunDirectory:
     arbiter = options.get("arbiter")
     if not arbiter:
         return one_run(options, slurm)
+    if not options.get("name"):
+        raise RankzeroError(f"arbiter: {arbiter} selects among the launches of a name; give name")
     runs = [run for run in select_runs(options) if (run.document(grants.FIRST) or {}).get("arbiter") == arbiter]
     if not runs:
         root = options["state_root"]

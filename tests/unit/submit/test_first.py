@@ -238,6 +238,9 @@ def test_who_finds_a_winner_withdraws_what_another_watcher_has_submitted(two: Wo
     other = two.watcher()
     other.chosen = {"beta": {"launch_name": "job", "arbiter": "f" * 16}}
     assert other.asked("beta", "look") == {}
+    other.chosen = {"alpha": {"arbiter": "f" * 16}}
+    with pytest.raises(errors.RankzeroError, match=r"arbiter: f{16} selects among the launches"):
+        other.asked("alpha", "look", needed=True)
 
 
 def test_another_order_of_the_clusters_has_another_arbiter_and_is_refused(two: World) -> None:
