@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import sysconfig
 from pathlib import Path
 
 from tests.repository import BIN, ROOT, run
@@ -18,10 +19,15 @@ def built(folder: Path) -> Path:
     return wheel
 
 
-def installed(wheel: Path, folder: Path) -> Path:
-    """The installed command. ansible-core is that of these tests: nothing is downloaded."""
+def installed(wheel: Path, folder: Path, *, alone: bool = False) -> Path:
+    """The installed command, with the packages that it needs, which are those of these tests: nothing is downloaded.
+    `alone`: without them, as where Ansible is in an environment of its own.
+    """
     run("uv", "venv", "--quiet", "--clear", "--python", BIN / "python", folder)
     run("uv", "pip", "install", "--quiet", "--no-deps", "--offline", "--python", folder / "bin" / "python", wheel)
+    if not alone:
+        (site,) = folder.glob("lib/python*/site-packages")
+        (site / "needed.pth").write_text(f"{sysconfig.get_path('purelib')}\n", encoding="utf-8")
     return folder / "bin" / "rankzero"
 
 

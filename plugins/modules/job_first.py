@@ -65,12 +65,23 @@ EXAMPLES = r"""
     name: gpt-small
     clusters: [alpha, beta]
   register: looked
+  until: looked.asks or not looked.active
+  retries: 60
+  delay: 1
 
-- name: Let it run here
+- name: Record on the first of the clusters that it runs there
+  rankzero.slurm.job_first:
+    run_dir: "{{ looked.run_dir }}"
+    clusters: [alpha, beta]
+    step: record
+    winner: "alpha {{ looked.run_dir }}"
+  register: recorded
+
+- name: Let it run here, or withdraw it if another cluster has won
   rankzero.slurm.job_first:
     name: gpt-small
     clusters: [alpha, beta]
-    cluster: beta
+    cluster: alpha
     step: settle
     winner: "{{ recorded.winner }}"
 """
@@ -130,6 +141,11 @@ winner:
   returned: success
   type: str
   sample: beta /scratch/alice/rankzero/runs/gpt-small/469c8ef2a1b2c3d4/1
+lines:
+  description: RV(message), and RV(winner) and RV(grant) where there are any, for people.
+  returned: success
+  type: list
+  elements: str
 slurm_commands:
   description: Number of Slurm commands run.
   returned: success

@@ -124,11 +124,11 @@ def _run(host: Host, call: Call) -> Result:
 
 
 def _followed(tasks: Tasks, call: Call, launch: Result) -> None:
-    from rankzero.direct_launch import is_active, waits
+    from rankzero.direct_launch import is_active
 
     if tasks.host.check_mode:
         return
-    if waits(call):
+    if call.waits:
         from rankzero.direct_wait import followed
 
         followed(tasks, call, launch)
@@ -149,8 +149,9 @@ VERBS = {
     "first": Verb(
         "job_first",
         "Look, record the winner, or settle",
-        (*_SELECTORS, "step", "clusters", "winner"),
+        (*_SELECTORS, "step", "clusters", "winner", "arbiter"),
         _first,
+        _lines,
     ),
     "diagnose": Verb(
         "job_diagnosis",
@@ -242,6 +243,12 @@ def _login(call: Call) -> Login:
     read = {*verb.variables}
     if call.playbook in LAUNCHING:
         importable()
+        # Before anything is asked: they need what Ansible is installed with, which may be in another environment.
+        try:
+            import rankzero.direct_launch
+            import rankzero.direct_wait  # noqa: F401
+        except ModuleNotFoundError as missing:
+            raise NotPlain(f"{sys.executable} has no {missing.name}, which ansible-playbook has") from None
         from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, SETTINGS
 
         read |= {*SETTINGS, DECLARED}

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import io
-import os
 import shlex
 import tempfile
 from collections.abc import Sequence
@@ -49,12 +48,6 @@ LOGS_DEST = "runs"
 def commands(call: Call, run_dir: str) -> dict[str, str]:
     """The commands to follow a launch that still runs, and to cancel it."""
     return commands_of(run_dir, None, {"RANKZERO_RECORDS": "", "RANKZERO_OPTIONS": shlex.join(call.options)})
-
-
-def waits(call: Call) -> bool:
-    """Whether a launch is waited for: as the command line says, else as the default of role launch does."""
-    ci = os.environ.get("CI", "").lower() in ("", "false", "0")
-    return bool(call.variables.get("launch_wait", ci))
 
 
 def is_active(launch: ModuleResult) -> bool:

@@ -243,6 +243,4 @@ def raced(call: Call, names: str, within: int | None, output: Any) -> Played:
         look = first.asked(first.arbiter, "look", needed=True) or {}
         first.chosen |= {cluster: first.asked_with(look) for cluster in clusters[1:]}
         return first.followed()
-    from rankzero.direct_launch import waits
-
-    return first.run(waits=waits(call))
+    return first.run(waits=call.waits)

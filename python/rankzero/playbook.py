@@ -48,6 +48,12 @@ class Call:
     inventory: tuple[str, ...] = ()
     options: tuple[str, ...] = ()
 
+    @property
+    def waits(self) -> bool:
+        """Whether a launch is waited for: as the command line says, else as the default of role launch does."""
+        ci = os.environ.get("CI", "").lower() in ("", "false", "0")
+        return bool(self.variables.get("launch_wait", ci))
+
     def argv(self, file: str) -> list[str]:
         """The arguments of ansible-playbook. `file`: where `unsafe` has been written, for the variables."""
         given = ["-e", f"@{file}"] if self.variables else []

@@ -79,6 +79,7 @@ LAUNCH = [
     {"rankzero.slurm.job_wait": {"run_dir": "{{ launch.run_dir }}"}},
     {"ansible.builtin.set_fact": {"launches": ["{{ launch }}"]}},
 ]
+_ANOTHER = {"job": "jobs/gpt.yml", "overrides": {"env": {"OTHER": "1"}}}
 _SWEEP = {"src": "{{ playbook_dir }}/files/fabric", "nodes": ["node[01-02]"], "method": "tcp"}
 #: The same, where the launch is of another kind, or something else has to be there.
 BEFORE = {
@@ -89,6 +90,7 @@ BEFORE = {
         {"rankzero.slurm.job": {"job": "jobs/gpt.yml", "overrides": {"nodes": 2}}, "register": "launch"},
         LAUNCH[1],
     ],
+    "job_first": [{"rankzero.slurm.job": {**_ANOTHER, "first": {"clusters": ["alpha", "beta"]}}}],
     "fabric_report": [
         {"rankzero.slurm.fabric_plan": _SWEEP, "register": "planned"},
         {"rankzero.slurm.job": {"job": "{{ planned.job }}"}, "register": "launch"},

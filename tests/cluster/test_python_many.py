@@ -17,7 +17,7 @@ import pytest
 
 import rankzero
 from rankzero import playbook
-from tests.cluster.launching import RESULT, UNTIL_GO, Site
+from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Site
 from tests.cluster.test_command import Person
 from tests.repository import CACHE, read, run
 
@@ -175,6 +175,7 @@ def chunk(numbers):
 def counts():
     told = []
     signal.signal(signal.SIGTERM, lambda *_: told.append(True))
+    print("it can be told", flush=True)
     start = int(open("saved").read()) if os.path.exists("saved") else 0
     while not told and not start:
         time.sleep(0.05)
@@ -255,8 +256,8 @@ def test_a_function_that_is_told_to_end_goes_on_from_what_it_saved(
     counting = importlib.import_module(f"counting_{site.token}")
     job = {"checkpoint": {"signal_before_end": 60, "requeue": True}, "resources": {"time": "00:10:00"}}
     launch = rankzero.submit(counting.counts, job=job, **researcher.where)
-    started = site.host_path(launch.run_dir) / "logs" / "0" / "rank-0000.log"
-    site.wait_for(started)
+    started = site.wait_for(site.host_path(launch.run_dir) / "logs" / "0" / "rank-0000.log")
+    site.lab.wait_until(lambda: "it can be told" in started.read_text(), JOB_SECONDS, "the function handles the signal")
     # What Slurm does before the time limit.
     site.lab.head(["scancel", "--batch", "--signal=USR2", str(launch.job_id)])
     assert launch.returned() == 7

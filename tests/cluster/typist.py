@@ -8,6 +8,7 @@ What stands there for the login node's shell makes the words of both ways the us
 
 from __future__ import annotations
 
+import itertools
 import json
 import os
 import re
@@ -26,9 +27,10 @@ from tests.repository import CACHE
 #: The folder of a task on the host, which only a playbook makes.
 TASK_FOLDER = re.compile(r'"folder": (null|"[^"]*")')
 
-#: What a look at a launch that runs has, and no other call; and how often a wait has asked Slurm.
+#: What a look at a launch that runs has, and no other call. And what a wait asks by how it went: how often it has asked
+#: Slurm, and for how long Slurm may still have to close the job. If that had ended before, it asks once, else twice.
 LOOKS = '"x_poll": {'
-QUERIES = re.compile(r'"x_asked": (null|\d+)')
+WAITED = re.compile(r'"(x_asked|x_settle)": (null|[\d.]+)')
 
 #: A row that is shown while something goes on, as of a task that says nothing for ten seconds: whether there is any
 #: depends on the machine. And what the hours went to.
@@ -99,7 +101,8 @@ class Typist:
             shutil.rmtree(self.site.host_path(self.site.state_root), ignore_errors=True)
             shutil.rmtree("runs", ignore_errors=True)
             way = self.types(*words, playbook=playbook)
-            asked = [QUERIES.sub('"x_asked": 0', text) for text in way["asked"] if LOOKS not in text]
+            asked = [WAITED.sub(r'"\1": 0', text) for text in way["asked"] if LOOKS not in text]
+            asked = [text for text, _same in itertools.groupby(asked)]
             files = sorted(str(path) for path in Path("runs").rglob("rank-*") if path.is_file())
             seen.append({**{name: _masked(way[name]) for name in ("out", "err")}, "code": way["code"]})
             seen[-1].update(asked=asked, files=[_masked(path) for path in files])

@@ -20,6 +20,7 @@ TASKS = {
     "job_cancel": {"name": "gpt"},
     "job_compare": {},
     "job_diagnosis": {"name": "gpt"},
+    "job_first": {"name": "gpt", "clusters": ["alpha", "beta"]},
     "job_info": {},
     "job_logs": {"name": "gpt"},
     "job_notify": {},

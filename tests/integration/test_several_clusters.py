@@ -25,6 +25,7 @@ OF_EACH = {
     "image": "adds to a store what has a key, and starts nothing",
     "uv_environment": "adds to a store what has a key, and starts nothing",
     "tracker_sync": "uploads what is there",
+    "job_first": "tells each cluster what has been decided",
     "job_notify": "sends what is due, as the playbook notify does for all clusters",
     "lab_cluster": "boots the cluster itself",
 }

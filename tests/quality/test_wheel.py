@@ -28,7 +28,7 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def rankzero(wheel: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return wheels.installed(wheel, tmp_path_factory.mktemp("venv"))
+    return wheels.installed(wheel, tmp_path_factory.mktemp("venv"), alone=True)
 
 
 def test_wheel_holds_the_collection_and_the_package(wheel: Path) -> None:

@@ -106,6 +106,8 @@ def _settle(slurm: Slurm, run: RunDirectory, options: Parameters, winner: grants
 
 def _row(status: LaunchStatus, clusters: list[str]) -> ModuleResult:
     who, run = identity(status.run.path), status.run
+    grant, winner = status.facts.grant, run.text(grants.WINNER).strip()
+    told = {"winner": winner, "grant": grant}
     return {
         "name": who.name,
         "key": who.key,
@@ -118,6 +120,7 @@ def _row(status: LaunchStatus, clusters: list[str]) -> ModuleResult:
         "success": status.standing == SUCCEEDED,
         "clusters": clusters,
         "asks": status.facts.asks and status.active and not status.pending,
-        "grant": status.facts.grant,
-        "winner": run.text(grants.WINNER).strip(),
+        "grant": grant,
+        "winner": winner,
+        "lines": [status.message, *(f"{what}: {text}" for what, text in told.items() if text)],
     }
