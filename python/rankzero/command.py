@@ -148,7 +148,7 @@ def _played(given: Namespace, words: Sequence[str]) -> int:
         from rankzero.first import raced
 
         within = getattr(given, "grant_within", None)
-        played: Played | None = raced(call, given.first, int(within) if within else None, output)
+        played: Played | None = raced(call, given.first, int(within) if within else None, output, given.verbose)
     else:
         played = None if given.verbose else directly(call, output)
     if played is None:

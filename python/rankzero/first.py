@@ -39,14 +39,15 @@ def clusters_in(text: str) -> list[str]:
 @dataclass
 class First:
     """A launch that several clusters are asked to run. `call`: of the verb, without a cluster; `clusters`: the arbiter
-    first; `within`: seconds that a job waits for its grant; `output`: for what is shown; `sleep`: for tests; `chosen`:
-    what selects the launch on each cluster; `key`: of the launch at the arbiter.
+    first; `within`: seconds that a job waits for its grant; `output`: for what is shown; `verbose`: of all but looks;
+    `sleep`: for tests; `chosen`: what selects the launch on each cluster; `key`: of the launch at the arbiter.
     """
 
     call: Call
     clusters: Sequence[str]
     within: int | None = None
     output: Any = None
+    verbose: int = 0
     sleep: Callable[[float], None] = time.sleep
     chosen: dict[str, Mapping[str, Any]] = field(default_factory=dict)
     records: list[Record] = field(default_factory=list)
@@ -216,7 +217,8 @@ class First:
             variables={**variables, "cluster": cluster},
             options=(*self.call.options, "-c", cluster),
         )
-        return directly(call, output) or play(call, output=output)
+        verbose = self.verbose if output is self.output else 0
+        return (None if verbose else directly(call, output)) or play(call, verbose=verbose, output=output)
 
     def _merged(self, all_played: Sequence[Played]) -> Played:
         failed = [played for played in all_played if played.rc]
@@ -228,7 +230,7 @@ class First:
             print(f"first: {text}", file=self.output or sys.stdout, flush=True)
 
 
-def raced(call: Call, names: str, within: int | None, output: Any) -> Played:
+def raced(call: Call, names: str, within: int | None, output: Any, verbose: int = 0) -> Played:
     """Carry out `run` or `attach` of a launch that several clusters are asked to run. Raises RankzeroError."""
     clusters = clusters_in(names)
     for variable, option in (("cluster", "-c"), ("rerun", "--rerun"), ("launch_planned", "--planned")):
@@ -236,7 +238,7 @@ def raced(call: Call, names: str, within: int | None, output: Any) -> Played:
             raise errors.UsageError(
                 f"--first {names}: {option} is given, too, and is for one cluster; omit one of them"
             )
-    first = First(call, clusters, within, output)
+    first = First(call, clusters, within, output, verbose)
     if call.playbook == "attach":
         named = {name: value for name, value in call.variables.items() if not name.startswith("wait")}
         first.chosen = {first.arbiter: named}

@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import F
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit import first as steps
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import RUNTIME
 from rankzero import errors
-from rankzero.first import First
+from rankzero.first import First, raced
 from rankzero.playbook import Call, Played, Record
 from tests.unit.runtime.harness import runtime_parts
 from tests.unit.submit.bench import Bench
@@ -211,6 +211,28 @@ def test_the_first_that_asks_is_granted_and_the_other_withdrawn(two: World) -> N
     assert two.watcher().run(waits=True).rc == 0
     assert two.benches["alpha"].launch()["submission"] == "unchanged", "nor does a launch there for itself"
     assert [len(bench.cluster.jobs) for bench in two.benches.values()] == [1, 1]
+
+
+def test_v_shows_playbooks_but_no_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    ways: list[tuple[str, str, int]] = []
+    look = {"name": "gpt", "key": "0", "generation": 1, "run_dir": "/1", "winner": "beta /2", "grant": "granted"}
+    look |= {"clusters": ["alpha", "beta"], "active": True, "success": False, "message": "", "asks": False}
+
+    def way(name: str) -> Any:
+        def played(call: Call, _output: Any = None, *, verbose: int = 0, output: Any = None) -> Played:
+            ways.append((name, call.playbook, verbose))
+            module = "job_first" if call.playbook == "first" else "job"
+            return Played(0, [Record("alpha", f"rankzero.slurm.{module}", "ok", look)])
+
+        return played
+
+    monkeypatch.setattr("rankzero.first.directly", way("directly"))
+    monkeypatch.setattr("rankzero.first.play", way("play"))
+    raced(Call("train"), "alpha,beta", None, None, verbose=2)
+    assert {*ways} == {("directly", "first", 0), ("play", "train", 2)}
+    ways.clear()
+    raced(Call("train"), "alpha,beta", None, None)
+    assert {way for way, _playbook, _verbose in ways} == {"directly"}
 
 
 def test_anybody_watches_on_by_any_name_of_the_launch(two: World) -> None:
