@@ -257,25 +257,6 @@ def test_what_is_more_than_one_call_is_left_to_a_playbook_and_v_says_why(ways: W
     assert not ways.noted.exists()
 
 
-WITHOUT_ANSIBLE = """
-import os, sys
-sys.path.insert(0, sys.argv[1])
-from rankzero.direct import VERBS, why_not
-from rankzero.playbook import Call
-for verb in VERBS:
-    print(verb, why_not(Call(verb, inventory=(sys.argv[2],))))
-"""
-
-
-def test_what_needs_a_package_of_ansible_is_left_to_a_playbook_where_there_is_none(ways: Ways) -> None:
-    """As where the command and Ansible are in environments of their own."""
-    words = [sys.executable, "-I", "-S", "-c", WITHOUT_ANSIBLE, str(ROOT / "python"), str(ways.inventory(SITE))]
-    told = subprocess.run(words, capture_output=True, text=True, check=True).stdout
-    whys = dict(line.split(" ", 1) for line in told.splitlines())
-    assert {verb for verb, why in whys.items() if "has no yaml" in why} == {*LAUNCHING}, told
-    assert not [verb for verb, why in whys.items() if why and verb not in LAUNCHING], told
-
-
 def test_a_fetch_that_follows_is_left_to_a_playbook(ways: Ways) -> None:
     ways.inventory(SITE)
     assert directly(call_of(parse(["logs", "gpt", "-f"]))) is None
