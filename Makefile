@@ -36,12 +36,12 @@ test-core: ## Run every test with another ansible-core, in an environment of its
 # One worker a core; with ARGS in one process, where output and debuggers are easier to follow.
 unit: ## Run the fast tests: the pure core, golden files, repository rules
 	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile --no-loadscope-reorder) \
-	    --ignore tests/unit/runtime --ignore tests/unit/pyenv tests/unit tests/golden \
+	    --ignore tests/unit/runtime --ignore tests/unit/pyenv --ignore tests/unit/command/sbatch tests/unit tests/golden \
 	    tests/quality/test_repository.py tests/quality/test_imports.py tests/quality/test_documentation.py \
 	    tests/quality/test_tooling.py $(ARGS)
 
-runtime: ## Run the tests of what runs in a job, and of environments: real scripts and builds, no Slurm
-	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile) tests/unit/runtime tests/unit/pyenv $(ARGS)
+runtime: ## Run the tests of what runs in a job, of environments, and of scripts that become jobs: real scripts, no Slurm
+	@scripts/test $(if $(ARGS),,--numprocesses auto --dist loadfile) tests/unit/runtime tests/unit/pyenv tests/unit/command/sbatch $(ARGS)
 
 mutants: ## Change one rule at a time and name the changes that no unit test notices: ARGS="--seed 7 plan slurm"
 	@scripts/bootstrap test

@@ -18,7 +18,7 @@ from tests.cluster.launching import CANCEL_SECONDS, JOB_SECONDS, PLAY_SECONDS, P
 from tests.cluster.test_command import Person
 from tests.repository import ROOT
 from tests.stand_ins import PYXIS_SRUN, apptainer, command, squashfs
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 HEAD = (
     "#!/bin/bash\n"

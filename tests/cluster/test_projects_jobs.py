@@ -35,7 +35,7 @@ from tests.cluster.test_projects import (
     megatron_lm,
 )
 from tests.repository import ROOT
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = [pytest.mark.more, needs_sandbox]
 

@@ -29,7 +29,7 @@ from tests.cluster.test_projects import SMALL, filled_in, megatron_lm
 from tests.cluster.test_projects_jobs import CPUS, OWN
 from tests.cluster.test_script_containers import submitted
 from tests.repository import BIN
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = [pytest.mark.more, needs_sandbox]
 

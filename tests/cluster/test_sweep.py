@@ -16,7 +16,7 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
 from rankzero.sbatch.convert import converted
 from tests.cluster.launching import JOB_SECONDS, UNTIL_GO, Played, Site, log_of, rank_logs, read_json
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 PLAYBOOK = "rankzero.slurm.sweep"
 SWEEP, INFO, PIPELINE = (f"rankzero.slurm.{name}" for name in ("job_sweep", "job_sweep_info", "job_pipeline"))

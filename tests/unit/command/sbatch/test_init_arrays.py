@@ -17,7 +17,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections impor
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from rankzero.errors import RankzeroError
 from rankzero.sbatch.convert import Asked, Converted, converted
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = needs_sandbox
 

@@ -22,7 +22,7 @@ from rankzero.sbatch.convert import converted
 from rankzero.sbatch.job import Row
 from rankzero.sbatch.recorder import Script
 from rankzero.sbatch.translate import translated
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = needs_sandbox
 

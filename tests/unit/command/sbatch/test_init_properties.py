@@ -22,10 +22,11 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import re
 from rankzero.errors import RankzeroError
 from rankzero.sbatch.convert import Asked, Converted, converted
 from tests.plans import plan
-from tests.unit.command.recorded import needs_sandbox
+from tests.repository import ROOT
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = needs_sandbox
-CORPUS = Path(__file__).parents[2] / "cluster" / "batch_scripts"
+CORPUS = ROOT / "tests" / "cluster" / "batch_scripts"
 CLUSTER = {"state_root": "/state", "store_root": "/store"}
 VALUE = "q7Rk2vZx9LmT"
 #: Every option of sbatch that is known, with an example of its field where it has one.

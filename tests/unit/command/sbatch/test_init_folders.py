@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from rankzero.sbatch.convert import converted
-from tests.unit.command.recorded import needs_sandbox
-from tests.unit.command.test_init import HEAD, made_of, spec_of
+from tests.unit.command.sbatch.recorded import needs_sandbox
+from tests.unit.command.sbatch.test_init import HEAD, made_of, spec_of
 
 pytestmark = needs_sandbox
 

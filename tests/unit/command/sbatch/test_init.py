@@ -20,7 +20,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import re
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_script
 from rankzero.sbatch.convert import Converted, converted
 from tests.plans import plan
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = needs_sandbox
 

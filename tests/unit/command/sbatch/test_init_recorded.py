@@ -16,7 +16,7 @@ from rankzero.errors import RankzeroError
 from rankzero.sbatch import recorder
 from rankzero.sbatch.convert import Asked, Converted, converted
 from rankzero.sbatch.recorder import NoSandboxError
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 HEAD = "#!/bin/bash\n#SBATCH --nodes=2\n"
 #: Rows of a script job that say why it is one.

@@ -18,7 +18,7 @@ from rankzero.init import write_project
 from rankzero.options import parse
 from rankzero.sbatch.calls import added, calls, differences, of_ranks
 from tests.stand_ins import PYXIS_SRUN, apptainer, command, squashfs
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 SRUN = "srun python train.py"
 

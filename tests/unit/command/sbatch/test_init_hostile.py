@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 
-from tests.unit.command.recorded import needs_sandbox
+from tests.unit.command.sbatch.recorded import needs_sandbox
 
 pytestmark = needs_sandbox
 NOBODY = 65534
