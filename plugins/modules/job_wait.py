@@ -332,13 +332,22 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import W
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:
-    """A poll where the action plugin asks for one, which does the waiting on the controller; else a report."""
+    """A poll where the action plugin asks for one, which does the waiting on the controller; else a report. A poll that
+    finds the proof, which ends a wait, has the report in it where that was asked for, too.
+    """
     # Most calls are polls, which need less than half of what a report is made of: each imports its own.
     if module.params["x_poll"] is not None:
         from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Request
         from ansible_collections.rankzero.slurm.plugins.module_utils.watch.remote_poll import answer
 
-        return {"changed": False, "poll": answer(Request.of(module.params["x_poll"])).as_dict()}
+        poll = answer(Request.of(module.params["x_poll"]))
+        proven = any(view.outcome is not None and view.outcome.get("success") for view in poll.views)
+        last = _reported(module) if proven and module.params["x_settle"] else None
+        return {"changed": False, "poll": poll.as_dict(), **({} if last is None else {"report": last})}
+    return _reported(module)
+
+
+def _reported(module: AnsibleModule) -> dict[str, Any]:
     from ansible_collections.rankzero.slurm.plugins.module_utils.report.waited import reported
     from ansible_collections.rankzero.slurm.plugins.module_utils.watch import budget
 

@@ -20,12 +20,15 @@ _INTERNAL = (*_MARKS, "_logs")
 
 @dataclass(frozen=True)
 class WaitAnswer(ModuleAnswer):
-    """An answer of module job_wait. `choice`: which launch it chose; `launches`: of a wait for many; `poll`: a Poll."""
+    """An answer of module job_wait. `choice`: which launch it chose; `launches`: of a wait for many; `poll`: a Poll;
+    `report`: what the module would answer without `x_poll`, where a poll has found the proof.
+    """
 
     choice: str = ""
     launches: Sequence[ModuleResult] = ()
     slurm_commands: int = 0
     poll: Any = None
+    report: ModuleResult | None = None
 
 
 @dataclass

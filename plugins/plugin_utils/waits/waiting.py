@@ -83,6 +83,7 @@ class Wait(abc.ABC):
     arguments: Parameters = {}
     inventory: TaskVariables = {}
     _same: Mapping[str, str] = MappingProxyType({})
+    _last: ModuleResult | None = None
 
     @abc.abstractmethod
     def call(self, module: str, module_args: Parameters, spec: Spec | None) -> ModuleResult:
@@ -133,7 +134,7 @@ class Wait(abc.ABC):
         try:
             polls, asked, lately = self._poll(waits, screens, began + timeout if timeout else None, notices)
             settle = SETTLE if any(watch.ended for watch in waits.watches) else 0.0
-            last = self._retried(lambda: self._record(settle, lately), screens[0].show_line)
+            last = self._last or self._retried(lambda: self._record(settle, lately), screens[0].show_line)
         except ConnectionLost as error:
             message = lost(self.host, waits, str(error), None if options.many else self.inventory)
             told = {"failed": True, "completed": False, "msg": message}
@@ -192,10 +193,12 @@ class Wait(abc.ABC):
 
     def _record(self, settle: float = 0.0, asked: int | None = None) -> ModuleResult:
         """What the module knows now. `asked`: at the end of a wait, its queries to Slurm in the last minute."""
+        return self.call(_MODULE, self._report_request(settle, asked), WAIT_SPEC)
+
+    def _report_request(self, settle: float, asked: int | None) -> Parameters:
         given = {name: value for name, value in self.arguments.items() if name != "logs_dest"}
         logs = self._logs.request() if self._logs else None
-        arguments = {**given, **self._same, "x_settle": settle, "x_asked": asked, "x_logs": logs}
-        return self.call(_MODULE, arguments, WAIT_SPEC)
+        return {**given, **self._same, "x_settle": settle, "x_asked": asked, "x_logs": logs}
 
     def _line(self, text: str, color: str | None) -> None:
         """Show a line before a job is known."""
@@ -205,16 +208,19 @@ class Wait(abc.ABC):
         timeout = self._options.reconnect_timeout
         return retried(command, say, timeout, self.connection(), lost=self.LOST, clock=time.monotonic, sleep=time.sleep)
 
-    def _polled(self, request: Request, say: Callable[[str, str | None], None]) -> tuple[Poll, float]:
+    def _polled(self, request: Request, asked: int, say: Callable[[str, str | None], None]) -> tuple[Poll, float]:
         """(a poll, the seconds it took). An outage before the answer is not included: it says nothing about the speed
-        of the connection. Raises RankzeroError.
+        of the connection. `asked`: queries to Slurm in the last minute. Raises RankzeroError.
         """
         began = 0.0
 
         def polled() -> ModuleResult:
             nonlocal began
             began = time.monotonic()
-            return self.call(_MODULE, {"x_poll": request.as_dict()}, WAIT_SPEC)
+            # One that finds the proof of a single launch is the last: its answer has the report, too.
+            single = not self._options.many and self._options.pattern is None
+            more = self._report_request(SETTLE, asked) if single else {}
+            return self.call(_MODULE, {**more, "x_poll": request.as_dict()}, WAIT_SPEC)
 
         result = self._retried(polled, say)
         took = time.monotonic() - began
@@ -222,6 +228,7 @@ class Wait(abc.ABC):
         answer = record_of(WaitAnswer, result)
         if answer.failed and "module_stdout" not in result:
             raise RankzeroError(str(answer.msg))
+        self._last = answer.report
         return Poll.of(answer.poll), took
 
     def _watch(self, launch: WaitedLaunch, pattern: re.Pattern[str] | None) -> Watch:
@@ -314,7 +321,7 @@ class Wait(abc.ABC):
                 hold=pause,
                 checker=checker() if any(target.artifact for target in targets) else (),
             )
-            seen, round_trip = self._polled(request, screens[0].show_line)
+            seen, round_trip = self._polled(request, _lately(moments), screens[0].show_line)
             polls += 1
             asked += seen.asked
             for view in seen.views:
@@ -347,7 +354,12 @@ class Wait(abc.ABC):
         for screen in screens:
             if isinstance(screen, Progress):
                 screen.flush()
-        return polls, asked, sum(moment > time.monotonic() - 60 for moment in moments)
+        return polls, asked, _lately(moments)
+
+
+def _lately(moments: Sequence[float]) -> int:
+    """How many of the moments are of the last minute."""
+    return sum(moment > time.monotonic() - 60 for moment in moments)
 
 
 def _refresh(screens: Screens, watches: Sequence[Watch]) -> None:

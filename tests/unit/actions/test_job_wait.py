@@ -124,6 +124,26 @@ def test_a_lost_connection_is_tried_again_and_told_once(
     assert sum("the connection is back" in line for line in bench.lines) == 1
 
 
+@pytest.mark.parametrize("more", [{}, {"until": "pattern", "pattern": "step"}, {"run_dirs": [RUN]}])
+def test_the_look_that_finds_the_proof_of_a_launch_is_the_last_call(
+    monkeypatch: pytest.MonkeyPatch, more: dict[str, Any]
+) -> None:
+    bench = Bench(monkeypatch, **more)
+    calls: list[dict[str, Any]] = []
+    monkeypatch.setattr(job_wait, "call_module", lambda *given: calls.append(given[2]) or bench.call(*given))
+    end = known(completed=True, success=True, standing="succeeded", slurm_state="COMPLETED", message="proven")
+    proven = {"poll": Poll(True, views=(PROVEN,)).as_dict(), **({} if more else {"report": end})}
+    bench.polls = [STARTED, proven]
+    bench.modules = [{"launches": [each]} if "run_dirs" in more else each for each in (known(), end)]
+    result = bench.run()
+    first, *looks, last = calls
+    assert "x_poll" not in first and all(look["x_poll"] for look in looks)
+    if more:
+        assert "x_poll" not in last and not any("x_settle" in look for look in looks)
+    else:
+        assert result["success"] and last["x_poll"] and last["x_settle"] == waiting.SETTLE
+
+
 def test_a_connection_that_stays_lost_ends_with_the_way_back(
     monkeypatch: pytest.MonkeyPatch, lost: AnsibleConnectionFailure
 ) -> None:

@@ -33,6 +33,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import (
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions import modules
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.waits.checker import checker
+from tests.stand_ins import command
 from tests.unit.core.test_module_cache import Host
 from tests.writers import Run
 
@@ -51,13 +52,17 @@ class Login(Host):
         self.sent = (command, in_data)
         return super()._low_level_execute_command(command, in_data)
 
-    def polled(self, request: Request) -> Poll:
-        """What the action plugin makes of the module's answer."""
-        given = {"x_poll": request.as_dict()}
+    def answered(self, request: Request, **more: Any) -> dict[str, Any]:
+        """The module's answer."""
+        given = {"x_poll": request.as_dict(), **more}
         variables = {"ansible_python_interpreter": sys.executable}
         answer = modules.call_module(self, "rankzero.slurm.job_wait", given, variables, WAIT_SPEC)
         assert "poll" in answer, answer
-        return Poll.of(answer["poll"])
+        return answer
+
+    def polled(self, request: Request) -> Poll:
+        """What the action plugin makes of the module's answer."""
+        return Poll.of(self.answered(request)["poll"])
 
     def poll(self, target: Target, **options: Any) -> Poll:
         judge = checker() if target.artifact else ()
@@ -97,6 +102,24 @@ def test_the_log_that_the_job_names_is_followed_whatever_its_name(login: Login, 
     (logs / "gpt.7.node02.15.out").unlink()
     (view,) = login.poll(Target(str(run_dir), "7")).views
     assert view.log is not None and view.log.content == "first\n"
+
+
+def test_a_poll_that_finds_the_proof_reports_it_where_that_is_wanted(
+    login: Login, run_dir: Path, tmp_path: Path
+) -> None:
+    """It is the last one, and no other call is needed."""
+    run = Run(run_dir).launch({}).journal({"event": "intent"}, {"event": "submitted", "job_id": "7"})
+    run.claimed().numbered(0).started(nodes=["node01"])
+    fake_squeue(tmp_path, "")
+    command(tmp_path, "scontrol", "#!/bin/sh\necho node01\n")
+    command(tmp_path, "sacct", "#!/bin/sh\nexit 1\n")
+    wanted = {"run_dir": str(run_dir), "x_settle": 0.01, "x_asked": 0}
+    request = Request((Target(str(run_dir), "7"),))
+    assert "report" not in login.answered(request, **wanted)
+    run.ended()
+    assert "report" not in login.answered(request)
+    report = login.answered(request, **wanted)["report"]
+    assert (report["success"], report["completed"], report["run_dir"]) == (True, True, str(run_dir))
 
 
 def test_a_poll_reads_what_the_job_wrote(login: Login, run_dir: Path) -> None:
