@@ -53,10 +53,12 @@ class Terminal:
         """All that is shown until its end, or until a text is there."""
         deadline = time.monotonic() + SECONDS
         while time.monotonic() < deadline:
+            # Asked before: what it writes last is there once it has ended.
+            ended = self.process.poll() is not None
             ready, _none, _nothing = select.select([self.master], [], [], 0.2)
             if ready:
                 self.text += os.read(self.master, 65536).decode("utf-8", "replace")
-            elif self.process.poll() is not None:
+            elif ended:
                 return self.text
             if until and until in self.text:
                 return self.text

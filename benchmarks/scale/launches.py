@@ -10,6 +10,7 @@ import tempfile
 import time
 from pathlib import Path
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.lab.layout import MOST_NODES
 from tests.cluster.conftest import LabCluster, booted, instance_name, lab_of
 from tests.cluster.launching import Site
 
@@ -32,7 +33,13 @@ def requests(lab: LabCluster) -> int:
 
 def measured(nodes: int) -> dict[str, float]:
     """The figures of one launch with one rank on each node, after one that has brought its code and runtime."""
-    lab = lab_of(instance_name("scale"), nodes=nodes, cpus=4, memory=2000, gpus=0, accounting="none")
+    way = "simple" if nodes > MOST_NODES["realistic"] else "auto"
+    # Two processors serve all the daemons.
+    patient = ["SlurmdTimeout=60", "MessageTimeout=60"] if way == "simple" else []
+    lab = lab_of(
+        instance_name("scale"), way=way, nodes=nodes, cpus=4, memory=2000, gpus=0, accounting="none",
+        slurm_conf=patient,
+    )  # fmt: skip
     with booted(lab) as there, tempfile.TemporaryDirectory(prefix="scale-") as folder:
         site = Site(there, Path(folder), "scale")
         try:

@@ -50,7 +50,7 @@ options:
     choices: [auto, realistic, simple]
     default: auto
   nodes:
-    description: Number of nodes, 1 to 80.
+    description: Number of nodes, 1 to 80; with O(way=simple) 1 to 1024.
     type: int
     default: 8
   profile:

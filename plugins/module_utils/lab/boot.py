@@ -52,11 +52,13 @@ def settle_host(lab: Lab) -> Host:
 
 
 def _free_block(lab: Lab) -> int:
-    for attempt in range(220):
+    for attempt in range(221 - lab.ports // 100):
         first = lab.port_block(attempt)
         if all(_is_free(port) for port in (first, first + 1, *range(first + 10, first + 10 + lab.nodes))):
             return first
-    raise RankzeroError("lab_cluster: no block of 100 free ports between 10000 and 31999; stop another lab first")
+    raise RankzeroError(
+        f"lab_cluster: no block of {lab.ports} free ports between 10000 and 31999; stop another lab first"
+    )
 
 
 def _is_free(port: int) -> bool:
@@ -325,10 +327,12 @@ def wait_for_nodes(lab: Lab, host: Host, names: list[str]) -> None:
         seen.update(nodes_up(lab))
         return all(_up(seen.get(name, "")) for name in names) or bool(_lost(lab, host, names))
 
-    in_time = control.until(settled, 60.0, 0.05)
+    # One machine starts all of many.
+    most = 60.0 + len(names) / 4
+    in_time = control.until(settled, most, 0.05)
     lost = _lost(lab, host, names)
     if lost or not in_time:
-        how = f"slurmd ended on {', '.join(lost)}" if lost else "not ready after 60 s"
+        how = f"slurmd ended on {', '.join(lost)}" if lost else f"not ready after {most:.0f} s"
         states = ", ".join(f"{name} {seen.get(name, 'unknown')}" for name in names if not _up(seen.get(name, "")))
         tails = "\n".join(control.log_tail(lab, name, 6) for name in (lost or names)[:2])
         raise RankzeroError(f"lab {lab.name}: {how}: {states}\n{tails}")

@@ -26,7 +26,8 @@ NAME = re.compile(r"[a-z][a-z0-9-]{0,30}\Z")
 PARTITION_NAME = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,30}\Z")
 WAYS = ("realistic", "simple")
 ACCOUNTING = ("slurmdbd", "none")
-MOST_NODES = 80  # one machine runs them all; addresses and ports are planned for this many
+# One machine runs them all. Nodes of their own have addresses for so many; those that share the host have ports.
+MOST_NODES = {"realistic": 80, "simple": 1024}
 # What is shared, as the head and the nodes see it. On a site it is as long as such paths are: what is too long for a
 # socket or an argument shows.
 SHARED = "/shared"
@@ -121,9 +122,14 @@ class Lab:
 
     # Ports (simple way only, where the nodes share the host; the realistic way uses Slurm's own ports).
 
+    @property
+    def ports(self) -> int:
+        """How many ports there are: whole hundreds, of which the first ten are those of the head."""
+        return -(-(10 + self.nodes) // 100) * 100
+
     def port_block(self, attempt: int = 0) -> int:
-        """The first of 100 ports, all below the ephemeral range. `attempt` n selects the n-th alternative block."""
-        return 10000 + ((self._hash + attempt * 37) % 220) * 100
+        """The first of the ports, all below the ephemeral range. `attempt` n selects the n-th alternative block."""
+        return 10000 + ((self._hash + attempt * 37) % (221 - self.ports // 100)) * 100
 
     # Paths on the host.
 
@@ -182,7 +188,7 @@ def check(lab: Lab, uid: int) -> None:
         # Slurm's files have no quoting, and overlay options are split at ',' and ':'.
         problems.append(_problem("directory", lab.directory, "an absolute path without spaces, quotes, ',' and ':'"))
     for option, least, most in (
-        ("nodes", 1, MOST_NODES),
+        ("nodes", 1, MOST_NODES.get(lab.way, 0) or min(MOST_NODES.values())),
         ("cpus", 1, 1024),
         ("memory", 256, 16777216),
         ("gpus", 0, 16),

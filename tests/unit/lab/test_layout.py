@@ -75,10 +75,11 @@ def test_time_limits_as_slurm_writes_them(length: str) -> None:
 
 
 def test_every_address_is_another() -> None:
-    this = lab(nodes=layout.MOST_NODES)
+    most = layout.MOST_NODES["realistic"]
+    this = lab(nodes=most)
     addresses = [this.address(name, interface) for name in this.node_names for interface in ("eth0", "ib0")]
     addresses.append(this.address("head"))
-    assert len(set(addresses)) == 2 * layout.MOST_NODES + 1
+    assert len(set(addresses)) == 2 * most + 1
     for interface in ("eth0", "ib0"):
         for name in this.node_names:
             assert ipaddress.ip_address(this.address(name, interface)) in this.subnet(interface)
@@ -86,12 +87,22 @@ def test_every_address_is_another() -> None:
     assert this.subnet("eth0").is_private
 
 
-def test_ports_lie_below_the_ephemeral_ones_and_every_block_is_tried() -> None:
-    blocks = {lab().port_block(attempt) for attempt in range(220)}
-    assert len(blocks) == 220
+@pytest.mark.parametrize("nodes", [8, 90, 91, layout.MOST_NODES["simple"]])
+def test_ports_lie_below_the_ephemeral_ones_and_every_block_is_tried(nodes: int) -> None:
+    this = lab(nodes=nodes, way="simple")
+    count = 221 - this.ports // 100
+    blocks = {this.port_block(attempt) for attempt in range(count)}
+    assert len(blocks) == count
     assert min(blocks) >= 10000
-    assert max(blocks) + 100 <= 32768
-    assert 10 + layout.MOST_NODES <= 100
+    assert max(blocks) + this.ports <= 32768
+    assert 10 + nodes <= this.ports < 110 + nodes
+
+
+@pytest.mark.parametrize(("way", "most"), layout.MOST_NODES.items())
+def test_more_nodes_than_there_are_addresses_or_ports_are_refused(way: str, most: int) -> None:
+    layout.check(lab(nodes=most, way=way), uid=0)
+    with pytest.raises(RankzeroError, match=f"nodes: {most + 1} is not allowed; allowed are 1 to {most}"):
+        layout.check(lab(nodes=most + 1, way=way), uid=0)
 
 
 def test_instances_differ() -> None:
