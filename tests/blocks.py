@@ -17,7 +17,8 @@ from markdown_it import MarkdownIt
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS, refuse_unknown
 from rankzero.errors import UsageError
-from rankzero.options import VERBS, parse
+from rankzero.options import VERBS
+from rankzero.parsing import parse
 from tests.repository import files, plugin_names, read
 
 PAGES = [path for path in files(suffix=".md") if not path.startswith("docs/docsite/")]

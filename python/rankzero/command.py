@@ -15,7 +15,8 @@ from typing import Any
 
 from rankzero import errors
 from rankzero.direct import directly, output_to, why_not
-from rankzero.options import VERBS, own_words, parse, parser
+from rankzero.options import VERBS, parser
+from rankzero.parsing import own_words, parse
 from rankzero.playbook import Played, play
 from rankzero.verbs import call_of
 

@@ -8,7 +8,8 @@ from __future__ import annotations
 import os
 from collections.abc import Sequence
 
-from rankzero.options import VERBS, parser, verb_parser
+from rankzero.options import VERBS, parser
+from rankzero.parsing import verb_parser
 from rankzero.verbs import inventory_of
 
 BASH = """\

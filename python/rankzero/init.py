@@ -110,6 +110,9 @@ def _compared(given: Namespace, path: str) -> int:
 def write_project(given: Namespace, cluster: Cluster | None = None) -> tuple[str, list[str]]:
     """(the job file, lines on it) of a script or of the project. One that exists is left where a cluster was asked."""
     folder = given.folder
+    if os.path.isfile(folder):
+        how = f"; a job of a script: rankzero init --from {shlex.quote(folder)}" if given.script is None else ""
+        raise RankzeroError(f"{folder} is a file, and init takes the folder of the project{how}")
     if given.script is None and (given.arguments_of_script or given.variables):
         raise RankzeroError("--arg and --set are for a script: give it with --from SCRIPT")
     if given.script is None and given.compare:

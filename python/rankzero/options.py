@@ -1,14 +1,11 @@
 # Copyright (c) 2026 The rankzero.slurm authors
 # GNU General Public License v3.0+ (see COPYING or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The command line: verbs, options, and the messages for wrong ones."""
+"""The command line: verbs and their options."""
 
 from __future__ import annotations
 
 import argparse
-import os
-import shlex
-from collections.abc import Sequence
 from typing import Any, NoReturn
 
 from rankzero.errors import UsageError
@@ -219,7 +216,7 @@ def _compare(parser: Parser) -> None:
 
 def _report(parser: Parser) -> None:
     text = "launches as for compare; one gives its page, several a comparison, none a list of all"
-    parser.add_argument("launches", metavar="LAUNCH", nargs="*", help=text)
+    parser.add_argument("launches", metavar="LAUNCH", nargs="*", default=[], help=text)
     parser.add_argument("--sweep", metavar="NAME", help="show a sweep, by its name or folder")
     parser.add_argument("-o", "--output", metavar="FILE", help="the HTML file; default: below runs/")
     parser.add_argument("--limit", type=int, metavar="N", help="list at most this many launches that have ended")
@@ -227,7 +224,7 @@ def _report(parser: Parser) -> None:
 
 def _sync(parser: Parser) -> None:
     text = "launches as for compare; default: all that are recorded"
-    parser.add_argument("launches", metavar="LAUNCH", nargs="*", help=text)
+    parser.add_argument("launches", metavar="LAUNCH", nargs="*", default=[], help=text)
     parser.add_argument("--wandb", metavar="PATH", help="the program wandb on the cluster's login node")
     parser.add_argument("--api-key-file", metavar="PATH", help="a file on the login node with the API key")
     parser.add_argument("--check", action="store_true", help="upload nothing, show what would be uploaded")
@@ -256,7 +253,11 @@ def _cancel(parser: Parser) -> None:
 def _pull(parser: Parser) -> None:
     _launch(parser)
     parser.add_argument(
-        "paths", metavar="PATH", nargs="*", help="file or folder in the working directory; default: the artifact"
+        "paths",
+        metavar="PATH",
+        nargs="*",
+        default=[],
+        help="file or folder in the working directory; default: the artifact",
     )
     parser.add_argument("--dest", metavar="FOLDER", help="where the files go; default runs")
     parser.add_argument("--check", action="store_true", help="fetch nothing, show what would be fetched")
@@ -274,7 +275,11 @@ def _reconcile(parser: Parser) -> None:
 
 def _lab(parser: Parser) -> None:
     parser.add_argument(
-        "state", choices=("up", "stop", "down"), nargs="?", default="up", help="stop keeps its data, down does not"
+        "state",
+        choices=("up", "stop", "down"),
+        nargs="?",
+        default="up",
+        help="default: up, which boots eight nodes; stop keeps its data, down does not",
     )
     parser.add_argument("--name", help="another instance")
 
@@ -336,63 +341,3 @@ def _skill(parser: Parser) -> None:
 def _spec(parser: Parser) -> None:
     text = "a key such as resources.nodes, a short name, or a section; default: all keys"
     parser.add_argument("key", metavar="KEY", nargs="?", help=text)
-
-
-def own_words(arguments: Sequence[str]) -> list[str]:
-    """The words of the command itself: those before --, which the program's follow."""
-    words = list(arguments)
-    return words[: words.index("--")] if "--" in words else words
-
-
-def parse(arguments: Sequence[str]) -> argparse.Namespace:
-    """Parse the arguments of the command. Raises UsageError, which suggests the nearest verb or option."""
-    own, program = list(arguments), []
-    if "--" in own:
-        cut = own.index("--")
-        own, program = own[:cut], own[cut + 1 :]
-    if own and not own[0].startswith("-") and own[0] not in VERBS:
-        raise UsageError(_wrong().verb(own, program))
-    top = parser()
-    given, unknown = top.parse_known_args(own)
-    taken: Any = getattr(given, "arguments", None)
-    wrong = [*unknown, *(taken or ())]
-    if given.verb and wrong:
-        after = None if taken is None else program
-        raise UsageError(_wrong().option(own, wrong[0], _options(top, given.verb), after))
-    if unknown:
-        raise UsageError(f"rankzero: {unknown[0]!r} is not expected; see rankzero --help")
-    if program and taken is None:
-        raise UsageError(f"rankzero {given.verb}: takes no arguments of a program after --")
-    if taken is not None:
-        _name_job(given, program)
-    return given
-
-
-def _wrong() -> Any:
-    """The answers to wrong words, which are imported only for one."""
-    import rankzero.wrong_words
-
-    return rankzero.wrong_words
-
-
-def _name_job(given: argparse.Namespace, program: list[str]) -> None:
-    """What follows after -- is the job itself, as a command line of sbatch, or the arguments of its program."""
-    if given.job is not None:
-        given.arguments = program
-    elif program and os.path.basename(program[0]) == "sbatch":
-        given.job, given.arguments = shlex.join(program), []
-    else:
-        raise UsageError(
-            f"rankzero {given.verb}: JOB is missing: a job file, a batch script, or after -- a command line of sbatch"
-        )
-
-
-def _options(top: Parser, verb: str) -> list[str]:
-    return [option for action in verb_parser(top, verb)._actions for option in action.option_strings]
-
-
-def verb_parser(top: Parser, verb: str) -> argparse.ArgumentParser:
-    """The parser of one verb."""
-    (choices,) = [action.choices for action in top._actions if isinstance(action, argparse._SubParsersAction)]
-    chosen: argparse.ArgumentParser = choices[verb]
-    return chosen

@@ -48,7 +48,7 @@ def selection(target: str) -> dict[str, str]:
     if target.endswith(JOB_FILE):
         return {"launch_name": name_in(target)}
     name, *rest = target.split("/")
-    patterns = (KEY, re.compile(r"\d+"))
+    patterns = (KEY, re.compile(r"[1-9]\d*"))
     if NAME.fullmatch(name) and len(rest) <= 2 and all(p.fullmatch(part) for p, part in zip(patterns, rest)):
         return {"launch_name": name, **dict(zip(("key", "generation"), rest))}
     raise UsageError(
@@ -124,6 +124,12 @@ def extra_variables(pairs: Sequence[str]) -> dict[str, str]:
 def _job(given: Namespace) -> dict[str, Any]:
     changes = overrides(given.set)
     short = {name: getattr(given, name) for name in SHORT_NAMES if getattr(given, name) is not None}
+    for name in short:
+        for key in {*changes} & {name, SHORT_NAMES[name][0]}:
+            option = "-n" if name == "nodes" else f"--{name.replace('_', '-')}"
+            raise UsageError(
+                f"rankzero: {option} {short[name]} and -s {key}={changes[key]} say the same; omit one of them"
+            )
     return {
         "job": given.job,
         **short,

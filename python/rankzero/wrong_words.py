@@ -15,9 +15,9 @@ from rankzero.verbs import JOB_FILE
 
 #: The verb that is meant -> how other tools call it.
 OTHER_VERBS: dict[str, tuple[str, ...]] = {
-    "run": ("submit", "sbatch", "srun", "salloc", "launch", "start", "train", "torchrun"),
+    "run": ("submit", "sbatch", "srun", "salloc", "launch", "start", "train", "torchrun", "resume", "retry", "restart"),
     "ls": ("status", "queue", "squeue", "sacct", "list", "ps", "jobs"),
-    "cancel": ("stop", "kill", "scancel", "abort", "cancel-all"),
+    "cancel": ("stop", "kill", "scancel", "abort", "cancel-all", "rm", "remove", "delete"),
     "attach": ("wait", "watch", "follow", "tail"),
     "logs": ("log", "output"),
     "why": ("diagnose", "explain", "debug"),
@@ -28,36 +28,103 @@ OTHER_VERBS: dict[str, tuple[str, ...]] = {
     "init": ("new", "create", "import"),
 }
 #: Option of another tool -> ours, beside the names that the job spec declares.
-OTHER_OPTIONS = {"--dry-run": "--check", "--force": "--rerun", "--follow": "--wait", "--detached": "--detach"}
+OTHER_OPTIONS = {
+    "--dry-run": "--check",
+    "--force": "--rerun",
+    "--follow": "--wait",
+    "--detached": "--detach",
+    "--limit": "--cluster",
+    "-p": "--partition",
+    "-t": "--time",
+    "-A": "--account",
+    "-N": "-n",
+    "-q": "--qos",
+    "-x": "--exclude",
+}
+
+
+#: Verbs that take a single launch, and words that turn a switch off.
+_OF_ONE_LAUNCH = ("attach", "cancel", "logs", "ls", "notify", "why")
+_OFF = ("false", "no", "off", "0")
 
 
 def verb(own: Sequence[str], program: Sequence[str]) -> str:
     """The answer to a command line that begins with no verb. `own`: its words before `--`; `program`: those after."""
     word, after = own[0], ["--", *program] if program else []
+    known = next((each for each in own if each in VERBS), None)
+    if word.startswith("-") and known:
+        rest = [each for each in own if each != known]
+        how = f"options go after the verb: {shlex.join(['rankzero', known, *rest, *after])}"
+        return f"rankzero: {word!r} stands before the verb; {how}"
     meant = next((name for name, others in OTHER_VERBS.items() if word in others), None)
     if word.endswith((*JOB_FILE, ".py")):
         hint = f"; to run it: {shlex.join(['rankzero', 'run', *own, *after])}"
+    elif word == "help":
+        hint = "; did you mean --help?"
     elif word == "sbatch":
         hint = f"; did you mean run? It takes such a line: {shlex.join(['rankzero', 'run', '--', *own, *program])}"
+    elif meant == "run":
+        hint = "; did you mean run? It takes a job file or a batch script; rankzero init writes a job file"
     else:
-        hint = f"; did you mean {meant}?" if meant else nearest(word, VERBS)
+        hint = f"; did you mean {meant}?" if meant else nearest(word, VERBS, 0.6)
     return f"rankzero: {word!r} is not a verb{hint}; verbs: {', '.join(VERBS)}"
 
 
-def option(own: Sequence[str], word: str, options: Collection[str], program: Sequence[str] | None) -> str:
+def option(
+    own: Sequence[str],
+    word: str,
+    options: Collection[str],
+    program: Sequence[str] | None,
+    switches: Collection[str] = (),
+) -> str:
     """The answer to a word of `own` that its verb does not take. `options`: all of the verb's. `program`: the arguments
-    of the program after `--`; None where the verb takes none.
+    of the program after `--`; None where the verb takes none. `switches`: the options that take no value.
     """
     of = next(each for each in own if each in VERBS)
+    start = f"rankzero {of}: {word!r} is not expected"
+    special = _special(own, word, of, switches)
+    if special:
+        return f"{start}: {special}; see rankzero {of} --help"
     name = word.partition("=")[0]
     meant = f"--{OTHER_NAMES.get(name.lstrip('-').replace('-', '_'), '')}".replace("_", "-")
     meant = OTHER_OPTIONS.get(name, meant)
     # An argument of the program is seldom similar to one of ours, so much must be the same.
-    likeness = 0.5 if program is None else 0.7
-    hint = f"; did you mean {meant}?" if meant in options else nearest(name, options, likeness)
+    near = nearest(name, options, 0.6 if program is None else 0.75) if name.startswith("-") else ""
+    key = _key_of(name) if program is not None and meant not in options and not near else ""
+    hint = f"; did you mean {meant}?" if meant in options else f"; did you mean -s {key}=...?" if key else near
     if program is not None and word in own:
         hint += f"; arguments of the program go after `--`: {_moved(word, own, program, options)}"
-    return f"rankzero {of}: {word!r} is not expected{hint}; see rankzero {of} --help"
+    return f"{start}{hint}; see rankzero {of} --help"
+
+
+def _special(own: Sequence[str], word: str, of: str, switches: Collection[str]) -> str:
+    """What is wrong with a word where what stands before it says so; "" elsewhere."""
+    if word not in own:
+        return ""
+    at = list(own).index(word)
+    before, first = own[at - 1], own[at - 2] if at > 1 else ""
+    if word.startswith("-"):
+        nothing = of == "plan" and word in ("-d", "--detach", "--check", "--wait", "--rerun")
+        return f"plan submits nothing, run takes {word}" if nothing else ""
+    if before.endswith(","):
+        return f"a list has no blanks, write {before}{word}"
+    if first in ("-s", "--set") and before.endswith(":"):
+        return f"write {first} {shlex.quote(f'{before[:-1]}={word}')}"
+    if before in switches:
+        return f"{before} takes no value, omit {word!r}" + (f" and {before}" if word in _OFF else "")
+    if of in ("run", "plan") and word.endswith(JOB_FILE):
+        return f"{of} takes one job, several go with pipeline or reconcile"
+    if of in _OF_ONE_LAUNCH and not before.startswith("-"):
+        return f"{of} takes one launch at a time"
+    return ""
+
+
+def _key_of(option: str) -> str:
+    """The key of the job spec that has the name of an option of sbatch, or ""."""
+    importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places
+
+    return places().get(option.lstrip("-").replace("-", "_"), "") if option.startswith("--") else ""
 
 
 def _moved(word: str, own: Sequence[str], program: Sequence[str], options: Collection[str]) -> str:
@@ -74,7 +141,10 @@ def nearest(word: str, names: Collection[str], likeness: float = 0.5) -> str:
     importable()
     from ansible_collections.rankzero.slurm.plugins.module_utils.core import likeness as like
 
+    # What all options begin with makes none similar, and nothing is similar to a single letter.
+    bare = {name.lstrip("-"): name for name in names if len(name.lstrip("-")) > 1}
+    word = word.lstrip("-")
     # `--gpus` means --gpus-per-node, although --gbs has more similar letters.
-    longer = sorted((name for name in names if len(word) > 2 and name.startswith(word)), key=len)
-    near = longer[0] if longer else like.nearest(word, names, likeness) or like.nearest(word.lower(), names, likeness)
-    return like.did_you_mean(near)
+    longer = sorted((name for name in bare if len(word) > 1 and name.startswith(word)), key=len)
+    near = longer[0] if longer else like.nearest(word, bare, likeness) or like.nearest(word.lower(), bare, likeness)
+    return like.did_you_mean(bare[near] if near else None)

@@ -17,7 +17,7 @@ import rankzero
 from rankzero import errors
 from rankzero.direct import directly
 from rankzero.direct_launch import MOST_CODE
-from rankzero.options import parse
+from rankzero.parsing import parse
 from rankzero.verbs import call_of
 from tests.cluster.launching import JOB_SECONDS, RESULT, UNTIL_GO, Site
 from tests.cluster.typist import Typist

@@ -28,7 +28,7 @@ from mcp import Client, StdioServerParameters, stdio_client
 
 from rankzero.mcp_server.server import server_of
 from rankzero.mcp_server.tools import READING, Settings, Tools, asked
-from rankzero.options import parse
+from rankzero.parsing import parse
 from tests.cluster.launching import UNTIL_GO, Site
 from tests.cluster.test_direct_run import warmed
 from tests.cluster.typist import Typist

@@ -27,7 +27,7 @@ from rankzero import command, errors
 from rankzero.direct import LAUNCHING, VERBS, directly, why_not
 from rankzero.direct_launch import LOGS_DEST
 from rankzero.known_inventory import Login, NotPlain, login_of
-from rankzero.options import parse
+from rankzero.parsing import parse
 from rankzero.playbook import Played
 from rankzero.verbs import call_of
 from tests.repository import CACHE, ROOT, load_yaml

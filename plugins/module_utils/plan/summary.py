@@ -110,6 +110,10 @@ def _place(plan: Plan) -> str:
     node = ["all its CPUs, shared by its ranks" if plan.job.all_cpus else _count(plan.job.cpus_per_node, "CPU")]
     if plan.gpus_per_node:
         node.append(_count(plan.gpus_per_node, ask.gpu_type or "GPU"))
+    if ask.memory:
+        # As sbatch, which takes a number without a unit for megabytes.
+        shown = f"{ask.memory} MB" if ask.memory.isdecimal() else ask.memory
+        node.append("all its memory" if ask.memory == "0" else f"{shown} of memory")
     node += ask.gres
     if plan.further:
         kinds = (_nodes_of(*each) for each in zip(components(plan.spec), (plan.header, *plan.further)))

@@ -64,8 +64,9 @@ def meant(name: str, names: Collection[str], value: object = None) -> str:
     path = places().get(word)
     if path is None and "." not in name:
         value = None  # of another name, and it may be a secret
+        # Of another section only what is much the same.
         near = t.nearest(name, [*names, *short_names()])
-        path = None if near is None or near in names else short_names()[near]
+        path = None if near is None or near in names or not t.nearest(name, [near], 0.7) else short_names()[near]
     if path is None or path in names:
         return t.suggestion(name, [path] if path else names)
     return f"; did you mean {path} ({_written(path, value)})?"

@@ -198,11 +198,16 @@ def time_minutes(value: str) -> float:
 
 
 def time_shown(value: str | bool) -> str:
-    """Return a Slurm time for people: a number alone is in minutes, so 90 is 01:30:00 (90 minutes)."""
+    """Return a Slurm time for people: a number alone is in minutes, so 90 is 01:30:00 (90 minutes), and 1:99:00 is
+    02:39:00 (1:99:00).
+    """
     text = str(value)
-    if not text.isdecimal():
+    as_a_clock = re.fullmatch(r"(\d+-)?\d+(:[0-5]?\d)*", text, re.ASCII) and not text.isdecimal()
+    if as_a_clock or not _TIME.fullmatch(text):
         return text
-    return f"{int(text) // 60:02d}:{int(text) % 60:02d}:00 ({text} minutes)"
+    seconds = round(time_minutes(text) * 60)
+    said = f"{text} minutes" if text.isdecimal() else text
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d} ({said})"
 
 
 def _parse_time(value: object) -> str:

@@ -145,12 +145,14 @@ def _refuse_inventories(sources: Iterable[str], groups: Mapping[str, Any]) -> No
     missing = next((path for path in given if not os.path.exists(path)), None)
     if missing:
         near = suggestion(os.path.basename(missing), _names_beside(missing))
-        raise RankzeroError(f"inventory: there is no file or folder {missing}{near}; without -i, localhost is used")
+        raise RankzeroError(
+            f"inventory: there is no file or folder {missing}{near}; without -i, the default inventory is used"
+        )
     if given and not groups.get("all"):
         listed = ", ".join(given)
         raise RankzeroError(
             f"inventory: Ansible has read no host in {listed}; its warnings say why. Add your login node to its group "
-            "slurm_login; without -i, localhost is used."
+            "slurm_login; without -i, the default inventory is used."
         )
 
 

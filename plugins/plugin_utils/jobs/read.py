@@ -79,6 +79,7 @@ def parse_job_text(text: str, name: str) -> Layer:
     if not isinstance(data, dict):
         raise RankzeroError(
             f"job: {name} must hold a map with at least `name` and `command`, not {_KINDS.get(type(data), 'text')}"
+            + ("; a batch script begins with #!/bin/bash" if "#SBATCH" in text else "")
         )
     # Editors read the schema's address from this key. It says nothing about the job.
     if isinstance(data.get("$schema"), str):

@@ -17,7 +17,8 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import errors as own_errors
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.page.plan import plan_markdown
 from rankzero import errors
-from rankzero.options import VERBS, parse
+from rankzero.options import VERBS
+from rankzero.parsing import parse
 from tests.json_documents import checked
 from tests.repository import ROOT, read
 from tests.unit.command.conftest import Ansible

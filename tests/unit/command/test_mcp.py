@@ -26,7 +26,7 @@ from rankzero.mcp_server.answers import MOST, answer
 from rankzero.mcp_server.budget import Budget
 from rankzero.mcp_server.server import server_of
 from rankzero.mcp_server.tools import READING, Settings, Tools
-from rankzero.options import parse
+from rankzero.parsing import parse
 from tests.unit.command.conftest import Ansible
 
 KEY = "0123456789abcdef"

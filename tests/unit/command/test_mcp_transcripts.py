@@ -22,7 +22,7 @@ import pytest
 from rankzero import errors
 from rankzero.documents import written
 from rankzero.mcp_server.tools import Settings, Tools
-from rankzero.options import parse
+from rankzero.parsing import parse
 
 TRANSCRIPTS, BUDGET = 200, 30
 

@@ -13,7 +13,7 @@ import yaml
 
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from rankzero.init import write_project
-from rankzero.options import parse
+from rankzero.parsing import parse
 
 TORCH = "import torch\nopen('result.json', 'w').write('{}')\n"
 PYPROJECT = '[project]\nname = "x"\nversion = "1"\ndependencies = ["torch>=2", "numpy"]\n'

@@ -19,7 +19,8 @@ import yaml
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.read import read_job
 from rankzero import errors
-from rankzero.options import VERBS, parse
+from rankzero.options import VERBS
+from rankzero.parsing import parse
 from rankzero.skills import SKILLS, text_of
 from rankzero.spec_keys import rows
 from tests.repository import ROOT

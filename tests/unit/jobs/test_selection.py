@@ -29,7 +29,7 @@ from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters impor
 )
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import PLAYBOOKS
 from rankzero.errors import UsageError
-from rankzero.options import parse
+from rankzero.parsing import parse
 from rankzero.verbs import PLAYBOOKS as VERBS
 from rankzero.verbs import call_of
 from tests.repository import ROOT, files, load_yaml

@@ -76,6 +76,8 @@ def test_a_launcher_without_what_brings_its_package_is_warned_of(starter: Any) -
     ("given", "shown"),
     [
         ("90", "01:30:00 (90 minutes)"),
+        ("1:99:00", "02:39:00 (1:99:00)"),
+        ("1-00:75", "25:15:00 (1-00:75)"),
         ("1500", "25:00:00 (1500 minutes)"),
         ("02:00:00", "02:00:00"),
         ("1-00", "1-00"),

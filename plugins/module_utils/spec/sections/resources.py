@@ -22,6 +22,7 @@ GRES = r"[A-Za-z][A-Za-z0-9_-]*(:[A-Za-z][A-Za-z0-9_.-]*)?(:[1-9][0-9]*[KMGTP]?)
 GPU_OF_RANK, GPUS_OF_NODE = GPUS_OF = ("rank", "node")
 
 _slurm_name = t.text(SLURM_NAME, "a name as Slurm knows it", lines=False)
+_partition = t.text(r"[A-Za-z0-9_.:@/+=,-]+", "the name of a partition, or several with commas and no blanks")
 
 
 def _number_of_gpus(value: object) -> int:
@@ -64,7 +65,8 @@ def with_singleton(ask: Resources) -> str | None:
 
 #: What the alternatives of `resources.any_of` may differ in. Each is an option of sbatch by the same name.
 DIFFERENCES = {
-    **dict.fromkeys(("account", "constraint", "partition", "qos", "reservation"), _slurm_name),
+    **dict.fromkeys(("account", "constraint", "qos", "reservation"), _slurm_name),
+    "partition": _partition,
     "time": t.TIME,
 }
 
@@ -158,7 +160,7 @@ class Resources:
         sbatch=Sbatch("mem", inside="step"),
     )
     partition: str | None = option(
-        _slurm_name,
+        _partition,
         "Partition. Default: the cluster's default partition.",
         key=False,
         also=("queue",),
@@ -189,7 +191,7 @@ class Resources:
         sbatch=Sbatch("reservation"),
     )
     exclude: tuple[str, ...] = option(
-        t.listed(t.text(r"[A-Za-z0-9_.,\[\]-]+", "a host name or host list")),
+        t.listed(t.text(r"([A-Za-z0-9_.,-]|\[[0-9,-]+\])+", "a host name, or a host list such as node[01-04,07]")),
         "Nodes not to use.",
         (),
         key=False,

@@ -15,7 +15,7 @@ import pytest
 from rankzero import both_ways
 from rankzero.errors import RankzeroError
 from rankzero.init import write_project
-from rankzero.options import parse
+from rankzero.parsing import parse
 from rankzero.sbatch.calls import added, calls, differences, of_ranks
 from tests.stand_ins import PYXIS_SRUN, apptainer, command, squashfs
 from tests.unit.command.sbatch.recorded import needs_sandbox
