@@ -33,6 +33,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures.registry import SIGNATURES
 
 _LOST = "peer_lost"
+# What a launcher says as it ends the others. That one has failed is no more than a report.
+_ENDS_OTHERS = re.compile(r"[Tt]erminat|[Aa]bort|[Kk]ill|closing signal|CANCELLED|SIGTERM|[Ss]topping|[Ee]nding")
 EVIDENCE_KEPT = 12
 _HOLE = re.compile(r"(?::? ?)\{(\w+)\}")
 
@@ -174,11 +176,9 @@ def with_rank(event: Event, rank: int | None, node: str | None = None) -> Event:
 def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[str]:
     """The chain of events: the root, then each other family once, in order, with the number of its ranks."""
     links = [_link(root.family, [root], families)]
-    # An event that only follows from another is attributed to the launcher; a lost peer is kept, as its name matters.
-    followed = [
-        replace(event, family=LAUNCHER) if event.strength < WEAK and event.family != _LOST else event
-        for event in followed
-    ]
+    # What only follows from another says nothing of its own: the launcher's signal, or a log that ends. A lost peer is
+    # kept, as its name matters.
+    followed = [event for event in followed if event.strength >= WEAK or event.family in (_LOST, LAUNCHER)]
     for family in _unique(event.family for event in followed if event.family != root.family):
         links.append(_link(family, [event for event in followed if event.family == family], families))
     return links
@@ -187,7 +187,8 @@ def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[s
 def _link(family: str, events: Sequence[Event], families: Families) -> str:
     ranks = {event.rank for event in events if event.rank is not None}
     if family == LAUNCHER:
-        return "the launcher ended the other ranks"
+        ended = any(_ENDS_OTHERS.search(event.text) for event in events)
+        return "the launcher ended the other ranks" if ended else "the launcher reported that it failed"
     who = f"rank {ranks.pop()}" if len(ranks) == 1 else f"{len(ranks)} ranks" if ranks else ""
     what = filled(events[0].what or signature_of(family, families).what, events[0])
     return f"{who}: {what}" if who else what

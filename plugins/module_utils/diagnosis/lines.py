@@ -63,8 +63,8 @@ STEP_BAR = re.compile(r"(?!.*\b0%\|[^|]*\| *0/)(?:(?:[Ee]poch|[Tt]rain|[Ss]tep|[
 _FAILED = re.compile("rror|Killed|CANCELLED|xception")
 # Of one line with many carriage returns, this many messages are kept from the end.
 MESSAGES = 20
-# `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes.
-_EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$")
+# `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes, and `EI0006: ` is the number of an error of Ascend's.
+_EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$|^E[A-Z]{0,2}\d{4,5}$")
 
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 # glog, as PyTorch's C++ and torchrun write it: level, month, day, time; PyTorch omits the month's leading zero.

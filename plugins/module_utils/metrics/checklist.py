@@ -88,7 +88,7 @@ class RankFacts:
     """What both ends of a rank's log tell. `modified`: when it was last written (epoch seconds).
 
     `banner`: the rank and the WORLD_SIZE that it reported; `host`: its node; `network`: the one that NCCL reported;
-    `saved`: whether it reports a saved model.
+    `saved`: whether it reports a saved model; `saves`: that, or that it begins to save it.
     """
 
     modified: float = 0.0
@@ -97,6 +97,7 @@ class RankFacts:
     network: str = ""
     progress: Progress | None = None
     saved: bool = False
+    saves: bool = False
 
 
 @dataclass(frozen=True)
@@ -249,7 +250,8 @@ def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) 
         host=host[1] if host else None,
         network=(network[1] or network[2]) if network else "",
         progress=progress_of(log, begun, most_steps),
-        saved=is_saved(log.tail),
+        saved=is_saved(log.tail, done=True),
+        saves=is_saved(log.tail),
     )
 
 
@@ -375,6 +377,8 @@ def answers(
     saved = next((rank for rank, facts in sorted(ranks.items()) if facts.saved), None)
     if saved is not None:
         rows.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
+    elif any(facts.saves for facts in ranks.values()):
+        rows.append(Answer("model saved", "it has begun, no rank reports its end", None))
     elif proven is not None:
         rows.append(Answer("model saved", "no rank reports it", None if proven or now else False))
     return rows

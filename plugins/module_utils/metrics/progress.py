@@ -83,7 +83,7 @@ _BEFORE_UNIT = 3 * DECIMALS + 16
 # A name before a number which is no speed: `lr 1e-4 tokens/s 19000`.
 _NAME = re.compile(r"(?<![a-z])(?!(?:speed|throughput|rate|at)\b)[a-z_]{2,32}['\"]?\s{0,3}[:=]?\s{0,3}$", re.I)
 
-# A line that tells that a checkpoint or the model is saved. Each contains one of the words.
+# A line that tells that a checkpoint or the model is saved, or that this begins. Each contains one of the words.
 _SAVED_WORDS = ("sav", "checkpoint")
 _SAVED = re.compile(
     r"(?:successfully )?saved (?:the )?(?:model|checkpoint|weights|state)|(?:model|checkpoint|weights) saved"
@@ -213,10 +213,13 @@ def gaps(steps: Iterable[tuple[int, float | None]]) -> list[float]:
     return took
 
 
-def is_saved(text: str) -> bool:
-    """Whether a line of the text tells that a checkpoint or the model is saved."""
+_BEGUN = re.compile(r"\bsaving\b", re.IGNORECASE)
+
+
+def is_saved(text: str, *, done: bool = False) -> bool:
+    """Whether a line of the text tells that a checkpoint or the model is saved. `done`: not of one that only begins."""
     low = text.lower()
     if not any(word in low for word in _SAVED_WORDS):
         return False
     lines = (line for line in low.splitlines() if any(word in line for word in _SAVED_WORDS))
-    return any(_SAVED.search(line[:LINE_CHARACTERS]) for line in lines)
+    return any(_SAVED.search(line[:LINE_CHARACTERS]) and not (done and _BEGUN.search(line)) for line in lines)

@@ -105,6 +105,23 @@ def test_a_step_that_slurm_ends_for_a_dead_rank_was_not_cancelled_by_anybody(tmp
     assert found.chain == ["rank 3: a file is missing: /data/x.npy", "the launcher ended the other ranks"]
 
 
+@pytest.mark.parametrize(
+    ("after", "then"),
+    [
+        ('Traceback (most recent call last):\n  File "/x/a.py", line 3, in <module>\n    train_epoch(1)\n', []),
+        ("terminate called after throwing an instance of 'c10::Error'\n", []),
+        ("srun: error: n1: task 0: Exited with exit code 1\n", ["the launcher reported that it failed"]),
+        (
+            "srun: Job step aborted: Waiting up to 32 seconds for job step to finish.\n",
+            ["the launcher ended the other ranks"],
+        ),
+    ],
+)
+def test_only_a_launchers_own_line_says_that_it_ended_the_others(tmp_path: Path, after: str, then: list[str]) -> None:
+    found = diagnosed(tmp_path, (TRACE + NO_FILE).format(3) + after)
+    assert found.chain == ["rank 3: a file is missing: /data/x.npy", *then]
+
+
 def test_a_running_job_shows_its_state_and_who_is_behind() -> None:
     answer = Answer("world size", "8", True)
     stall = Stall(age=90.0, median=2.0, step=7, behind=(5,))

@@ -83,6 +83,8 @@ def test_the_check_list_of_a_run() -> None:
     assert found["network"] == ("NCCL over Socket; Socket is the slow way", False)
     assert found["steps"] == ("step 4 of 9, 0.5 s a step, the last 3 s ago", True)
     assert found["model saved"] == ("rank 0 reports it", True)
+    begun = answers({0: log("step 4/9 loss 1\nSaving checkpoint to /c/4\n")})
+    assert begun["model saved"] == ("it has begun, no rank reports its end", None)
 
 
 def test_of_thousands_of_ranks_the_ends_of_each_log_are_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -198,16 +198,19 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  \\d+|making progress in monitoring|Heartbeat monitor timed out", "strength": 11, "needles": ["Heartbeat monitor
  timed out", "atchdog got stuck", "atchdog thread got stuck", "got stuck for ", "making progress in monitoring"]},
  {"regex": "Getting socket times out|Remote Rank did not send the data in time", "strength": 31, "needles":
- ["Getting socket times out", "Remote Rank did not send the data in time"]}, {"regex": "Detected mismatch between
- collectives", "strength": 30, "needles": ["Detected mismatch between collectives"]}, {"regex": "DEADLINE_EXCEEDED:
- Barrier timed out.*[Ss]hutdown|[Ss]hutdown [Bb]arrier .*(?:fail|timed out)", "strength": 13, "needles":
- ["DEADLINE_EXCEEDED: Barrier timed out", "hutdown Barrier ", "hutdown barrier "]}, {"remedy": "Read the log of rank
- 0: it ended, or was still busy alone, while the others waited for it. Often it exports, downloads or saves what no
- other rank does: put that in a step of its own, or stage it before (`data`, role tokenizer), or give the process
- group a longer timeout (an argument of the program in `command`). If rank 0 only waits, the network is the cause:
- `fabric`.", "regex": "retrieving ncclUniqueId from|wait timeout after \\d+ ?ms(?!, keys)|possible application crash
- on rank 0", "strength": 13, "needles": ["possible application crash on rank 0", "retrieving ncclUniqueId from",
- "wait timeout after "]}], "raises": [{"regex": "monitoredBarrier", "strength": 30}]},
+ ["Getting socket times out", "Remote Rank did not send the data in time"]}, {"what": "ranks called different
+ collectives at the same point", "remedy": "The message names the two calls: operation, shape or type differ. A
+ branch, a batch or a list of parameters is not the same on all ranks; another try will not help.", "regex":
+ "Detected mismatch between collectives", "strength": 31, "needles": ["Detected mismatch between collectives"]},
+ {"regex": "DEADLINE_EXCEEDED: Barrier timed out.*[Ss]hutdown|[Ss]hutdown [Bb]arrier .*(?:fail|timed out)",
+ "strength": 13, "needles": ["DEADLINE_EXCEEDED: Barrier timed out", "hutdown Barrier ", "hutdown barrier "]},
+ {"remedy": "Read the log of rank 0: it ended, or was still busy alone, while the others waited for it. Often it
+ exports, downloads or saves what no other rank does: put that in a step of its own, or stage it before (`data`,
+ role tokenizer), or give the process group a longer timeout (an argument of the program in `command`). If rank 0
+ only waits, the network is the cause: `fabric`.", "regex": "retrieving ncclUniqueId from|wait timeout after \\d+
+ ?ms(?!, keys)|possible application crash on rank 0", "strength": 13, "needles": ["possible application crash on
+ rank 0", "retrieving ncclUniqueId from", "wait timeout after "]}], "raises": [{"regex": "monitoredBarrier",
+ "strength": 30}]},
 {"family": "container_start", "what": "the container could not start", "remedy": "Check `container.image` (does the
  path exist on every node, may it be read?), `container.mounts` (each source must exist on the nodes) and free space
  where images are unpacked.", "look": "Read the lines of the container runtime next to it: they name the image, the
@@ -803,10 +806,19 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  "strength": 40, "needles": ["NODE FAIL", "ode failure", "DUE TO FAIL", "NODE_FAIL"]}, {"regex": "srun: error:
  (?:Node failure|Aborting, step creation failed due to node)|srun: error: .*Communication connection failure|Unable
  to contact (?:slurmd|node)|launch failed on node (?P<node>\\S+)", "strength": 25, "needles": ["ode failure",
- "Communication connection failure", "Unable to contact", "launch failed on node"]}, {"what": "Ray lost the
- connection to a node", "remedy": "Look at that node's memory and at its `raylet.out`: it was too busy to answer, or
- is down.", "regex": "has been marked dead because .*missed too many heartbeats", "strength": 14, "needles": ["has
- been marked dead because "]}], "raises": []},
+ "Communication connection failure", "Unable to contact", "launch failed on node"]}, {"what": "the site's prolog
+ failed, so Slurm did not start the job there", "remedy": "Nothing in the job is wrong: launch again without that
+ node (`resources.exclude`), and show the line to the administrators.", "regex": "Prolog failure on node
+ (?P<node>\\S+)|slurmd: error: .*prolog failed", "strength": 25, "needles": ["Prolog failure", "prolog failed"]},
+ {"what": "the controller's prolog failed, so Slurm ended the job", "remedy": "Nothing in the job is wrong: launch
+ again, and show the line to the administrators if it comes again.", "regex": "PrologSlurmctld failed, job killed",
+ "strength": 25, "needles": ["PrologSlurmctld failed, job killed"]}, {"what": "Slurm's own copy of the batch script
+ was gone from the node", "remedy": "Nothing in the job is wrong: the spool of slurmd on that node is full, on a
+ disk that fails, or was cleared. Launch again without it (`resources.exclude`), and show the line to the
+ administrators.", "regex": "execve\\(\\): \\S*/slurm_script: No such file", "strength": 40, "needles":
+ ["/slurm_script: No such file"]}, {"what": "Ray lost the connection to a node", "remedy": "Look at that node's
+ memory and at its `raylet.out`: it was too busy to answer, or is down.", "regex": "has been marked dead because
+ .*missed too many heartbeats", "strength": 14, "needles": ["has been marked dead because "]}], "raises": []},
 {"family": "numpy_abi", "what": "numpy 2 meets code that was built or written for numpy 1", "remedy": "Pin `numpy<2`
  in the project (`environment.project`), lock it and launch again; or take versions of the other packages that know
  numpy 2 (`datasets` from 2.20 on).", "look": "Compare the version of numpy that the ranks import with the one that
@@ -835,11 +847,13 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  unreachable|URLError|Consistency check failed|CommError\\b.*(?:[Tt]imed?
  ?out|connect|reach|network|communicat|[Uu]navailable|\\b5\\d\\d\\b))", "strength": 30}, {"regex":
  "(?:TimeoutError|OSError): \\[Errno 1(?:10|13)\\]", "frames":
- "\\A(?![\\s\\S]*(?:torch/distributed|rendezvous|init_process_group))", "strength": 21}, {"regex": "CommError",
- "strength": 21}, {"what": "the certificate of a server is not trusted", "remedy": "The certificate of the server,
- or of the site's proxy, is not trusted there: name the site's bundle in `env.SSL_CERT_FILE` and
- `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`).", "regex": "certificate verify
- failed|CERTIFICATE_VERIFY_FAILED", "strength": 31}, {"regex":
+ "\\A(?![\\s\\S]*(?:torch/distributed|rendezvous|init_process_group))", "strength": 21}, {"what": "the tracking
+ server refused the run", "remedy": "The server was reached: check the entity, the project and the API key
+ (`trackers`), and whether that user may write there.", "regex": "CommError\\b.*(?:error 40[0134]\\b|[Nn]ot found)",
+ "strength": 31}, {"regex": "CommError", "strength": 21}, {"what": "the certificate of a server is not trusted",
+ "remedy": "The certificate of the server, or of the site's proxy, is not trusted there: name the site's bundle in
+ `env.SSL_CERT_FILE` and `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`).", "regex":
+ "certificate verify failed|CERTIFICATE_VERIFY_FAILED", "strength": 31}, {"regex":
  "HTTPSConnectionPool|(?:Connection|Protocol|Timeout|Read)\\w*Error: .*(?:IncompleteRead|Read timed out)|[Oo]ffline
  mode is enabled|socket\\.timeout: |read operation timed out|\\b(?:50[0234]) (?:Server Error|Bad Gateway|Service
  Unavailable|Gateway Time-?out)|Run initialization has timed out|Error communicating with|download.*(?:timed
@@ -962,25 +976,26 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  "waiting on "]}, {"regex": "nslookup: can't resolve '(?!\\()", "strength": 11, "needles": ["nslookup: can't resolve
  '"]}, {"what": "the launcher could not reach a node by ssh", "remedy": "Start the ranks with srun, which needs no
  ssh. Else see whether the name resolves and sshd runs.", "regex": "^ssh: (?:connect to host \\S+ port \\d+:
- (?:Connection (?:refused|timed out)|No route to host)|Could not resolve hostname [^\\s.:]+:)", "strength": 16,
- "needles": ["Could not resolve hostname ", "connect to host "]}, {"what": "the daemons of mpirun could not start on
- the nodes, or not connect to each other", "remedy": "Start the ranks with srun. Else let mpirun use a network that
- the nodes share without a firewall.", "regex": "^A process or daemon was unable to complete a TCP connection|ORTE
- was unable to reliably start", "strength": 13, "needles": ["A process or daemon was unable to complete a TCP
- connection", "ORTE was unable to reliably start"]}, {"what": "srun cannot start this Open MPI: it was built without
- Slurm's PMI", "remedy": "`srun --mpi=list` names what Slurm offers: take an Open MPI that was built with PMIx and
- `srun --mpi=pmix`, or start the program with mpirun within the allocation.", "regex": "OMPI was not built with
- SLURM's PMI support|PMI2_Init failed to intiali[sz]e", "strength": 14, "needles": ["OMPI was not built with SLURM's
- PMI support", "PMI2_Init failed to intialise", "PMI2_Init failed to intialize"]}, {"what": "the MPI processes do
- not reach each other", "remedy": "The nodes have several networks, of which MPI takes one that they do not share:
- name the right one (`env.OMPI_MCA_btl_tcp_if_include`), and see whether a firewall is between them.", "regex": "^At
- least one pair of MPI processes are unable to reach each other|btl_tcp.*received unexpected process identifier",
- "strength": 13, "needles": ["At least one pair of MPI processes are unable to reach each other", "received
- unexpected process identifier"]}, {"what": "MPI could not start", "remedy": "The lines around that one name the
- call that failed: the network adapter (is it usable on that node, and for jobs?), a peer that was not reached, or a
- launcher that does not fit (`srun --mpi=list`).", "regex": "Fatal error in (?:P?MPI_Init|internal_Init)",
- "strength": 14, "needles": ["Fatal error in "]}, {"regex": "NCCL WARN Bootstrap Root ?: .*already checked in",
- "strength": 13, "needles": ["NCCL WARN Bootstrap Root"]}], "raises": [{"regex":
+ (?:Connection (?:refused|timed out)|No route to host)|Could not resolve hostname
+ (?:[^\\s.:]+|\\S*\\bworker-\\d+\\S*):)", "strength": 16, "needles": ["Could not resolve hostname ", "connect to
+ host "]}, {"what": "the daemons of mpirun could not start on the nodes, or not connect to each other", "remedy":
+ "Start the ranks with srun. Else let mpirun use a network that the nodes share without a firewall.", "regex": "^A
+ process or daemon was unable to complete a TCP connection|ORTE was unable to reliably start", "strength": 13,
+ "needles": ["A process or daemon was unable to complete a TCP connection", "ORTE was unable to reliably start"]},
+ {"what": "srun cannot start this Open MPI: it was built without Slurm's PMI", "remedy": "`srun --mpi=list` names
+ what Slurm offers: take an Open MPI that was built with PMIx and `srun --mpi=pmix`, or start the program with
+ mpirun within the allocation.", "regex": "OMPI was not built with SLURM's PMI support|PMI2_Init failed to
+ intiali[sz]e", "strength": 14, "needles": ["OMPI was not built with SLURM's PMI support", "PMI2_Init failed to
+ intialise", "PMI2_Init failed to intialize"]}, {"what": "the MPI processes do not reach each other", "remedy": "The
+ nodes have several networks, of which MPI takes one that they do not share: name the right one
+ (`env.OMPI_MCA_btl_tcp_if_include`), and see whether a firewall is between them.", "regex": "^At least one pair of
+ MPI processes are unable to reach each other|btl_tcp.*received unexpected process identifier", "strength": 13,
+ "needles": ["At least one pair of MPI processes are unable to reach each other", "received unexpected process
+ identifier"]}, {"what": "MPI could not start", "remedy": "The lines around that one name the call that failed: the
+ network adapter (is it usable on that node, and for jobs?), a peer that was not reached, or a launcher that does
+ not fit (`srun --mpi=list`).", "regex": "Fatal error in (?:P?MPI_Init|internal_Init)", "strength": 14, "needles":
+ ["Fatal error in "]}, {"regex": "NCCL WARN Bootstrap Root ?: .*already checked in", "strength": 13, "needles":
+ ["NCCL WARN Bootstrap Root"]}], "raises": [{"regex":
  "UNAVAILABLE\\W.*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|[Tt]imed out after \\d+ seconds? waiting
  for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|client socket has timed out|The client socket has failed to connect
  to any network address|Timed out initiali[sz]ing process group|[Tt]he server socket has failed to listen",
@@ -1032,15 +1047,18 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
 {"family": "script_error", "what": "the batch script itself failed", "remedy": "A command that is not found needs
  `setup.modules` or `setup.commands`; `\\r` in a message means Windows line ends: convert the file (`sed -i
  's/\\r$//'`).", "look": "Read that line of the script: is the command meant to be there, and does anything later
- depend on it?", "says": [{"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A
- program that it does not find: add the package that brings it to `environment.project`, or name a file of the code
- with its folder and make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31,
- "needles": ["error: Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not
- found|syntax error(?: near unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking
- for|CommandNotFoundError: |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following
- error|Unable to locate a modulefile|exec format error|execve\\(\\): [^/\\s]+: No such file|Exec format error|env:
- .*: No such file or directory|CondaError(?!.*conda deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl)
- nicht gefunden|commande introuvable|orden no
+ depend on it?", "says": [{"what": "mpirun's shell on a node does not find Open MPI's daemon", "remedy": "The shell
+ that mpirun opens there has another PATH: launch with srun (`launcher.kind`), or give mpirun `--prefix` with the
+ folder of Open MPI.", "regex": ": orted: command not found", "strength": 31, "needles": [": orted: command not
+ found"]}, {"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A program that it does
+ not find: add the package that brings it to `environment.project`, or name a file of the code with its folder and
+ make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31, "needles": ["error:
+ Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not found|syntax error(?: near
+ unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking for|CommandNotFoundError:
+ |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following error|Unable to locate a
+ modulefile|exec format error|execve\\(\\): [^/\\s]+: No such file|Exec format error|env: .*: No such file or
+ directory|CondaError(?!.*conda deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl) nicht gefunden|commande
+ introuvable|orden no
  encontrada|\u672a\u627e\u5230\u547d\u4ee4|\u30b3\u30de\u30f3\u30c9\u304c\u898b\u3064\u304b\u308a\u307e\u305b\u3093"
 , "strength": 13, "needles": ["$'\\r'", ": No such file", ": Not a valid identifier", ": command not found", ": not
  a valid identifier", "Befehl nicht gefunden", "CommandNotFoundError: ", "CondaError", "Exec format error",
