@@ -280,7 +280,10 @@ def _as_map(table: type[Any], value: Any) -> str:
         names = () if kind is None else (*kind.schema.get("enum", ()), *kind.schema.get("examples", ()))
         if isinstance(value, str) and value in names:
             return f"; write {{{field.name}: {value}}}"
-    return ""
+    # What a section says of itself: the key that a text in its place is for, written as there.
+    meant_for = getattr(table, "TEXT_IS", "")
+    short = isinstance(value, str) and len(value) <= 60
+    return f"; write {meant_for.format(json.dumps(value) if short else '...')}" if meant_for else ""
 
 
 def _leaf_paths(data: Parameters, prefix: str = "") -> list[str]:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry
@@ -86,6 +87,8 @@ class Build:
 @dataclass(frozen=True)
 class Container:
     """Section `container`: the image that the ranks run in, and how."""
+
+    TEXT_IS: ClassVar[str] = "{{runtime: ..., image: {}}}"
 
     runtime: str = option(
         t.declared("containers", "none", *registry.NAMES),

@@ -8,6 +8,7 @@ before the launch. Pure.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
@@ -129,6 +130,8 @@ class Environment:
 @dataclass(frozen=True)
 class Setup:
     """Section `setup`: what a site needs to run before the launch."""
+
+    TEXT_IS: ClassVar[str] = "{{commands: [{}]}}"
 
     modules: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9_./+-]*", "a module name such as cuda/12.4")),

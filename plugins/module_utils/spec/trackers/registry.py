@@ -98,7 +98,8 @@ def _parse_options(name: str, value: object) -> Tracker:
 
 def _parse(value: object) -> dict[str, Tracker]:
     if not isinstance(value, Mapping):
-        raise t.Invalid(f"must be a map: the name of a tracker -> its options, not {t.shown(value)}")
+        named = f"; write {{{value}: {{}}}}" if value in _NAMES else ""
+        raise t.Invalid(f"must be a map: the name of a tracker -> its options, not {t.shown(value)}{named}")
     for name in value:
         if not isinstance(name, str) or not _DECLARED_NAME.fullmatch(name):
             raise t.Invalid(f"{t.shown(name)} is not a tracker; known: {', '.join(_NAMES)}")
