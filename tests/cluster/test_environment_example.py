@@ -152,7 +152,7 @@ def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) ->
         assert "image.sqsh" not in left and "fuse.squashfuse" not in left
 
 
-@pytest.mark.parametrize("launcher", ["torchrun", "srun"])
+@pytest.mark.parametrize("launcher", ["torchrun", pytest.param("srun", marks=pytest.mark.more)])
 def test_told_before_its_time_limit_it_goes_on_at_the_very_step(lab: LabCluster, example: Path, launcher: str) -> None:
     job = example / "jobs" / "first_run.yml"
     asked = "checkpoint: {signal_before_end: 60, requeue: true, progress: checkpoint.pt}\n"
