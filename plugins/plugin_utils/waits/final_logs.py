@@ -39,6 +39,8 @@ class FinalLogs:
         self._screen = screen
         self.launch = launch_place(dest, run_dir)
         self.place = place_of(self.launch)
+        # What is here already is read again for each request, and sent.
+        self.none_here = not holdings(self.place)
 
     def request(self) -> JsonObject:
         """What the module is asked for: what is new in small logs."""

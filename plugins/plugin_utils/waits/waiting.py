@@ -219,7 +219,8 @@ class Wait(abc.ABC):
             began = time.monotonic()
             # One that finds the proof of a single launch is the last: its answer has the report, too.
             single = not self._options.many and self._options.pattern is None
-            more = self._report_request(SETTLE, asked) if single else {}
+            light = self._logs is None or self._logs.none_here
+            more = self._report_request(SETTLE, asked) if single and light else {}
             return self.call(_MODULE, {**more, "x_poll": request.as_dict()}, WAIT_SPEC)
 
         result = self._retried(polled, say)
