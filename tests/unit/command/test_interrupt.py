@@ -75,5 +75,5 @@ def test_no_job_is_promised_before_one_is_submitted(types: Callable[..., Termina
     terminal.read("waiting")
     terminal.interrupt()
     shown = terminal.read()
-    assert terminal.process.wait() == errors.INTERRUPTED
+    assert terminal.process.wait() == errors.INTERRUPTED, shown
     assert shown.strip().endswith("interrupted")
