@@ -48,7 +48,7 @@ def selection(target: str) -> dict[str, str]:
     if target.endswith(JOB_FILE):
         return {"launch_name": name_in(target)}
     name, *rest = target.split("/")
-    patterns = (KEY, re.compile(r"[1-9]\d*"))
+    patterns = (KEY, re.compile(r"0*[1-9]\d*"))
     if NAME.fullmatch(name) and len(rest) <= 2 and all(p.fullmatch(part) for p, part in zip(patterns, rest)):
         return {"launch_name": name, **dict(zip(("key", "generation"), rest))}
     raise UsageError(
