@@ -88,7 +88,7 @@ class RankFacts:
     """What both ends of a rank's log tell. `modified`: when it was last written (epoch seconds).
 
     `banner`: the rank and the WORLD_SIZE that it reported; `host`: its node; `network`: the one that NCCL reported;
-    `saved`: whether it reports a saved model; `saves`: that, or that it begins to save it.
+    `saved`: whether it reports a saved model; None if only that it begins to save it.
     """
 
     modified: float = 0.0
@@ -96,8 +96,7 @@ class RankFacts:
     host: str | None = None
     network: str = ""
     progress: Progress | None = None
-    saved: bool = False
-    saves: bool = False
+    saved: bool | None = False
 
 
 @dataclass(frozen=True)
@@ -250,8 +249,7 @@ def facts_of(log: RankLog, begun: float | None = None, most_steps: int = STEPS) 
         host=host[1] if host else None,
         network=(network[1] or network[2]) if network else "",
         progress=progress_of(log, begun, most_steps),
-        saved=is_saved(log.tail, done=True),
-        saves=is_saved(log.tail),
+        saved=is_saved(log.tail, done=True) or (None if is_saved(log.tail) else False),
     )
 
 
@@ -377,7 +375,7 @@ def answers(
     saved = next((rank for rank, facts in sorted(ranks.items()) if facts.saved), None)
     if saved is not None:
         rows.append(Answer("model saved", f"{f'rank {saved}' if saved >= 0 else 'a log'} reports it", True))
-    elif any(facts.saves for facts in ranks.values()):
+    elif any(facts.saved is None for facts in ranks.values()):
         rows.append(Answer("model saved", "it has begun, no rank reports its end", None))
     elif proven is not None:
         rows.append(Answer("model saved", "no rank reports it", None if proven or now else False))
@@ -389,10 +387,8 @@ def _steps(ranks: Iterable[RankFacts], begun: float | None, now: float | None) -
     if not steps:
         if begun is None or now is None:
             return []
-        waited = now - begun
-        return [
-            Answer("first step", f"none yet, {waited:.0f} s after the start", False if waited > FIRST_STEP else None)
-        ]
+        late = False if now - begun > FIRST_STEP else None
+        return [Answer("first step", f"none yet, {now - begun:.0f} s after the start", late)]
     newest = max(steps, key=lambda progress: (progress.step, progress.at))
     text = f"step {newest.step}" + (f" of {newest.total}" if newest.total else "")
     text += f", {newest.seconds:.3g} s a step" if newest.seconds else ""

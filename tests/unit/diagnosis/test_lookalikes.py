@@ -276,55 +276,6 @@ def test_ssh_that_finds_no_node_is_no_download(tmp_path: Path) -> None:
     assert told.family == "offline"
 
 
-@pytest.mark.parametrize(
-    ("text", "family", "said"),
-    [
-        (
-            "salloc: Prolog failure on node k003\nsalloc: error: Job allocation 7 has been revoked\n",
-            "node_failure",
-            "prolog",
-        ),
-        (
-            "srun: PrologSlurmctld failed, job killed\nsrun: error: Job allocation 7 has been revoked\n",
-            "node_failure",
-            "prolog",
-        ),
-        (
-            "slurmstepd: error: execve(): /tmp/slurmd/job7/slurm_script: No such file or directory\n",
-            "node_failure",
-            "Slurm's own copy",
-        ),
-        (
-            "bash: orted: command not found\n" + "-" * 74 + "\nORTE was unable to reliably start daemons.\n",
-            "script_error",
-            "mpirun",
-        ),
-        (
-            TRACEBACK.format(file="app.py", function="main", message="wandb.errors.CommError: returned error 404"),
-            "offline",
-            "refused",
-        ),
-        (
-            TRACEBACK.format(
-                file="app.py",
-                function="main",
-                message="RuntimeError: Detected mismatch between collectives on ranks. Rank 9 is running collective: A",
-            ),
-            "collective_timeout",
-            "different collectives",
-        ),
-    ],
-)
-def test_what_is_at_fault_is_told_from_what_it_looks_like(tmp_path: Path, text: str, family: str, said: str) -> None:
-    told = advised(tmp_path, text)
-    assert (told.family, said in told.what) == (family, True), told
-
-
-def test_the_number_of_an_error_is_no_node(tmp_path: Path) -> None:
-    told = advised(tmp_path, "[rank1]: EI0006: [PID: 7] Getting socket times out. Reason: Remote Rank did not send.\n")
-    assert (told.family, told.ranks, told.nodes) == ("collective_timeout", [1], [])
-
-
 def test_logs_that_show_nothing_are_not_said_to_show_no_failure(tmp_path: Path) -> None:
     told = advised(tmp_path, "loading\n")
     assert told.family == "unknown" and "known" in told.what
