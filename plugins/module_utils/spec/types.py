@@ -206,8 +206,8 @@ def time_shown(value: str | bool) -> str:
     if as_a_clock or not _TIME.fullmatch(text):
         return text
     seconds = round(time_minutes(text) * 60)
-    said = f"{text} minutes" if text.isdecimal() else text
-    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d} ({said})"
+    written = f"{text} minutes" if text.isdecimal() else text
+    return f"{seconds // 3600:02d}:{seconds // 60 % 60:02d}:{seconds % 60:02d} ({written})"
 
 
 def _parse_time(value: object) -> str:
