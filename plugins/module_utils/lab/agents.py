@@ -50,8 +50,10 @@ _NSSWITCH = "".join(
 def hosts_file(lab: Lab) -> str:
     """/etc/hosts of the head and every node. Addresses on the fabric have separate names (node01-ib)."""
     lines = ["127.0.0.1 localhost", f"{lab.address('head')} head"]
-    lines.extend(f"{lab.address(name)} {name}" for name in lab.node_names)
-    lines.extend(f"{lab.address(name, 'ib0')} {name}-ib" for name in lab.node_names)
+    # Nodes that share the host have no addresses of their own.
+    names = lab.node_names if lab.realistic else ()
+    lines.extend(f"{lab.address(name)} {name}" for name in names)
+    lines.extend(f"{lab.address(name, 'ib0')} {name}-ib" for name in names)
     return "\n".join(lines) + "\n"
 
 
