@@ -128,7 +128,7 @@ def _job(given: Namespace) -> dict[str, Any]:
         for key in {*changes} & {name, SHORT_NAMES[name][0]}:
             option = "-n" if name == "nodes" else f"--{name.replace('_', '-')}"
             raise UsageError(
-                f"rankzero: {option} {short[name]} and -s {key}={changes[key]} say the same; omit one of them"
+                f"rankzero: {option} {short[name]} and -s {key}={changes[key]} are for the same key; omit one of them"
             )
     return {
         "job": given.job,
