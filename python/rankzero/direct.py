@@ -243,10 +243,10 @@ def _login(call: Call) -> Login:
     read = {*verb.variables}
     if call.playbook in LAUNCHING:
         importable()
-        # Before anything is asked: they need what Ansible is installed with, which may be in another environment.
+        # Before anything is asked: it needs what Ansible is installed with, which may be in another environment. What
+        # follows a submission needs no more, and is imported by those that wait.
         try:
-            import rankzero.direct_launch
-            import rankzero.direct_wait  # noqa: F401
+            import rankzero.direct_launch  # noqa: F401
         except ModuleNotFoundError as missing:
             raise NotPlain(f"{sys.executable} has no {missing.name}, which ansible-playbook has") from None
         from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.variables import DECLARED, SETTINGS

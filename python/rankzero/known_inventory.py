@@ -18,12 +18,14 @@ import json
 import os
 import re
 import sys
-import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from rankzero.playbook import DEFAULT_PATHS, SCREEN, ansible_playbook, collection_root, configuration, surroundings
+
+if TYPE_CHECKING:
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.user_cache import UserCache
 
 #: Raised by a change of what is kept.
 FORM = "3"
@@ -94,13 +96,14 @@ def login_of(inventory: Sequence[str], cluster: str | None, environment: Mapping
     settings = _settings(environment)
     sources = list(inventory) or _configured(environment, settings)
     key = _digest(_files(sources), [*map(os.path.abspath, sources), *_versions(), repr(sorted(settings.items()))])
-    known = _kept(key, environment)
+    cache = _cache(environment)
+    known = _kept(cache.read(f"{key}.json"))
     if known is None:
         try:
             known = {"logins": {name: asdict(one) for name, one in _read(sources, environment)}}
         except NotPlain as reason:
             known = {"reason": str(reason)}
-        _keep(key, known, environment)
+        cache.write(f"{key}.json", json.dumps(known).encode())
     chosen = known.get("logins", {}).get(cluster or "")
     if chosen is None:
         raise NotPlain(known.get("reason") or f"{cluster or 'slurm_login'} is not one plain host of {sources}")
@@ -298,35 +301,21 @@ def _plain(chosen: str, name: str, variables: Mapping[str, Any]) -> Iterator[tup
     )
 
 
-def _folder(environment: Mapping[str, str]) -> str:
-    cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return os.path.join(cache, "rankzero", "inventories")
-
-
-def _kept(key: str, environment: Mapping[str, str]) -> dict[str, Any] | None:
-    """What an earlier command has read; None if there is none, or others could have written it."""
+def _cache(environment: Mapping[str, str]) -> UserCache:
+    """What earlier commands have read."""
     from rankzero.library import importable
 
     importable()
-    from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.user_cache import UserCache
 
+    cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+    return UserCache(os.path.join(cache, "rankzero", "inventories"))
+
+
+def _kept(content: bytes | None) -> dict[str, Any] | None:
+    """What an earlier command has read; None if there is none."""
     try:
-        known = json.loads(module_cache.Copy(_folder(environment)).read(f"{key}.json"))
-        return known if isinstance(known, dict) else None
-    except (OSError, ValueError, module_cache.Unusable):
+        known = json.loads(content or b"null")
+    except ValueError:
         return None
-
-
-def _keep(key: str, known: Mapping[str, Any], environment: Mapping[str, str]) -> None:
-    """Keep what was read, and remove what no command has used for a week. A home without space only costs time."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.core import module_cache
-
-    folder = _folder(environment)
-    try:
-        os.makedirs(folder, mode=0o700, exist_ok=True)
-        module_cache.Copy(folder).write(f"{key}.json", json.dumps(known).encode())
-        for other in os.scandir(folder):
-            if other.stat(follow_symlinks=False).st_mtime < time.time() - module_cache.UNUSED:
-                os.unlink(other.path)
-    except (OSError, module_cache.Unusable):
-        return
+    return known if isinstance(known, dict) else None

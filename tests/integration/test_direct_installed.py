@@ -65,3 +65,24 @@ def test_what_needs_a_package_of_ansible_is_left_to_a_playbook_where_there_is_no
     whys = dict(line.split(" ", 1) for line in told.splitlines())
     assert {verb for verb, why in whys.items() if "has no yaml" in why} == {*LAUNCHING}, told
     assert not [verb for verb, why in whys.items() if why and verb not in LAUNCHING], told
+
+
+WHAT_FOLLOWS = """
+import sys
+sys.path.insert(0, sys.argv[1])
+from rankzero.library import importable
+importable()
+import rankzero.direct_launch
+def outside():
+    return {name for name, module in sys.modules.items() if "site-packages" in (getattr(module, "__file__", "") or "")}
+before = outside()
+import rankzero.direct_wait
+print("yaml" in before, sorted(outside() - before))
+"""
+
+
+def test_what_follows_a_submission_needs_no_further_package() -> None:
+    """Else the command would end with a traceback after it has submitted, where Ansible is in another environment."""
+    words = [sys.executable, "-c", WHAT_FOLLOWS, str(ROOT / "python")]
+    told = subprocess.run(words, cwd="/", capture_output=True, text=True, check=True).stdout
+    assert told == "True []\n"

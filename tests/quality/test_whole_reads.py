@@ -19,6 +19,7 @@ from tests.repository import bullet_list, files, syntax_tree
 #: Why all of a file may be read -> `file function`.
 READS_ALL = {
     "a file of the collection": (
+        "plugins/plugin_utils/jobs/render.py _own_digest",
         "plugins/plugin_utils/sources/carrier.py _code",
         "plugins/plugin_utils/sources/carrier.py _loader",
         "plugins/plugin_utils/waits/checker.py _gather",

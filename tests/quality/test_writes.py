@@ -48,7 +48,6 @@ WRITES_ITSELF = {
     "python/rankzero/first.py asked": "/dev/null",
     "python/rankzero/host.py control_folder": "Ansible's own folder of connections",
     "python/rankzero/mcp_server/budget.py held": "what its launches may use, in a folder of the user's own state",
-    "python/rankzero/known_inventory.py _keep": "the user's own cache, whose owner is checked",
     "python/rankzero/init.py _write": "new files of a project, which follow no link",
     "python/rankzero/sbatch/jail.py _file": "a root folder in memory",
     "python/rankzero/sbatch/jail.py root": "a root folder in memory",

@@ -118,6 +118,10 @@ class Copy:
             stream.write(content)
         os.rename(new, name, src_dir_fd=self._handle, dst_dir_fd=self._handle)
 
+    def close(self) -> None:
+        """Close the folder. Calls run in processes of their own, which end."""
+        os.close(self._handle)
+
     def sources(self) -> dict[str, tuple[bool, str]]:
         """The code. Raises OSError, ValueError and Unusable."""
         return unpacked(self.read(SOURCES))

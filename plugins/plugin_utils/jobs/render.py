@@ -9,10 +9,14 @@ Every value that a template prints is quoted for the shell, unless a filter make
 from __future__ import annotations
 
 import contextlib
+import functools
+import marshal
 import os
 import re
 import shlex
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from hashlib import sha256
 from types import CodeType
 from typing import Any, ClassVar
 
@@ -22,6 +26,8 @@ import jinja2.runtime
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import digest_token
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.user_cache import UserCache
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
@@ -94,18 +100,38 @@ class _Context(jinja2.runtime.Context):
 
 
 class _Compiled(jinja2.BytecodeCache):
-    """Keeps compiled templates by their text, for the other launches of a sweep."""
+    """Keeps compiled templates by their text: for the other launches of a sweep, and for the user's next commands."""
 
     codes: ClassVar[dict[tuple[str, str], CodeType]] = {}
 
     def load_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Take over what an earlier rendering has made of the same text."""
         bucket.code = self.codes.get((bucket.key, bucket.checksum))
+        if bucket.code is None and (kept := _kept().read(_name(bucket))):
+            with contextlib.suppress(EOFError, ValueError, TypeError):  # damaged
+                bucket.code = self.codes[bucket.key, bucket.checksum] = marshal.loads(kept)
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep the code for later renderings."""
         if bucket.code is not None:
             self.codes[bucket.key, bucket.checksum] = bucket.code
+            _kept().write(_name(bucket), marshal.dumps(bucket.code))
+
+
+def _kept() -> UserCache:
+    return UserCache(user_cache("templates"))
+
+
+def _name(bucket: jinja2.bccache.Bucket) -> str:
+    """The name of a compiled template: of its path and text, and of what compiles it, our filters too."""
+    of = (bucket.key, bucket.checksum, sys.version, jinja2.__version__, _own_digest())
+    return f"{sha256(repr(of).encode()).hexdigest()}.code"
+
+
+@functools.cache
+def _own_digest() -> str:
+    with open(__file__, "rb") as stream:
+        return sha256(stream.read()).hexdigest()
 
 
 def environment(site_templates: str | None = None) -> jinja2.Environment:
