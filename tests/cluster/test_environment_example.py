@@ -113,6 +113,7 @@ def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path
     assert re.search(r"\b7 passed\b", text) and "skipped" not in text, text
 
 
+@pytest.mark.more
 def test_it_trains_in_an_image_that_it_builds(lab: LabCluster, example: Path) -> None:
     """A Debian base without any registry: one file, which crun's container mounts on each node, without a route out. By
     root: a suite needs subordinate user ids, which this machine gives nobody.
