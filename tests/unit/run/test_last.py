@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -52,3 +53,34 @@ def test_a_launch_that_is_named_so_keeps_its_name(tmp_path: Path) -> None:
     own = made(tmp_path, "last", KEYS[0], 1, 100.0)
     made(tmp_path, "gpt", KEYS[1], 1, 300.0)
     assert last(tmp_path) == own
+
+
+@pytest.mark.parametrize(
+    ("asked", "answer"),
+    [
+        ({"name": "gtp"}, "did you mean gpt?; names there, newest first: bert, gpt"),
+        ({"name": "latest"}, "did you mean last?; names there, newest first: bert, gpt"),
+        ({"name": "1234.batch"}, "did you mean 1234?; names there, newest first: bert, gpt"),
+        ({"name": "slurm-12_3.out"}, "did you mean 12_3?; names there, newest first: bert, gpt"),
+        ({"name": "gpt", "key": KEYS[0], "generation": 9}, f"; generations of gpt/{KEYS[0]}, newest first: 1"),
+        ({"name": "gpt", "key": "f" * 16}, f"; keys of gpt, newest first: {KEYS[2]}, {KEYS[0]}"),
+        ({"job_id": "7"}, "; names there, newest first: bert, gpt"),
+    ],
+)
+def test_what_names_no_launch_is_answered_with_what_there_is(
+    asked: dict[str, Any], answer: str, tmp_path: Path
+) -> None:
+    for name, key, at in (("gpt", KEYS[0], 100.0), ("gpt", KEYS[2], 200.0), ("bert", KEYS[1], 300.0)):
+        made(tmp_path, name, key, 1, at)
+        os.utime(tmp_path / "runs" / name, (at, at))
+    with pytest.raises(NoLaunch) as error:
+        one_run({**asked, "state_root": str(tmp_path)})
+    assert error.value.message.endswith(answer), error.value.message
+
+
+def test_of_many_names_the_newest_are_shown(tmp_path: Path) -> None:
+    for number in range(9):
+        made(tmp_path, f"job{number}", KEYS[0], 1, 100.0)
+        os.utime(tmp_path / "runs" / f"job{number}", (number, number))
+    with pytest.raises(NoLaunch, match=r"newest first: job8, job7, job6, job5, job4 and 4 more$"):
+        one_run({"name": "x" * 40, "state_root": str(tmp_path)})

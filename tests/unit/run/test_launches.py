@@ -343,13 +343,11 @@ def test_the_name_of_a_sweep_does_not_say_which_element(tmp_path: Path) -> None:
 
 
 def test_bad_input_says_what_to_do(tmp_path: Path) -> None:
-    with pytest.raises(RankzeroError, match=r"state_root \S+\. Nothing was launched there yet\."):
+    with pytest.raises(RankzeroError, match=r"state_root \S+; nothing was launched there yet$"):
         find.one_run(options(state_root=str(tmp_path), name="last"))
     make_run(tmp_path, entry("intent"))
     with pytest.raises(RankzeroError, match="which launch"):
         find.one_run(options())
-    with pytest.raises(RankzeroError, match=r"no launch with name=gtp .* Names known there: gpt\."):
-        find.one_run(options(state_root=str(tmp_path), name="gtp"))
     with pytest.raises(RankzeroError, match="is not a run directory"):
         find.one_run(options(run_dir="/tmp"))
     with pytest.raises(RankzeroError, match="cannot be read on this host"):
@@ -360,7 +358,10 @@ def test_nothing_found_says_where_and_what_slurm_knows(tmp_path: Path) -> None:
     root = str(tmp_path)
     found = launch_list.job_info(FakeSlurm().slurm(), options(state_root=root, name="gpt"))
     nothing = {"launches": [], "omitted": 0, "slurm_commands": 0}
-    assert found == {**nothing, "message": f"no launch with name gpt is recorded under {root}"}
+    assert found == {
+        **nothing,
+        "message": f"no launch with name gpt is recorded under {root}; nothing was launched there yet",
+    }
     found = launch_list.job_info(gone().slurm(), options(state_root=root, job_id="7"))
     assert found["message"].endswith("and Slurm does not know that job")
     found = launch_list.job_info(queue("RUNNING", Name="other").slurm(), options(state_root=root, job_id="7"))

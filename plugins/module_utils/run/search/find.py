@@ -8,13 +8,15 @@ from __future__ import annotations
 import contextlib
 import heapq
 import os
+import re
 import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import NoLaunch, RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import suggestion
+from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import did_you_mean, nearest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
@@ -22,8 +24,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import RunFilter, walk
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import (
+    KEY_LENGTH,
     identity,
     key_folder,
+    keys_of,
     made_at,
     names_of,
     newest_of_each,
@@ -41,6 +45,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 _UNDECIDED = Policy(decided=False)
 #: The name that stands for the newest launch, unless a launch has it.
 LAST = "last"
+#: What people write for it, and for a job: a step of it, and Slurm's own log.
+_LIKE_LAST = ("latest", "newest", "recent", "previous", "current", "this")
+_OF_A_JOB = re.compile(r"(?:slurm-)?(\d+(?:_\d+)?)\.(?:batch|extern|out|err|log)")
+#: So many names are shown.
+_SHOWN = 5
 #: The keys of which the newest is looked for, by the times of their folders: a prune changes these too.
 _LOOKED_AT = 16
 
@@ -178,10 +187,7 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
     given = ", ".join(f"{o}={options[o]}" for o in ("name", "key", "generation", "job_id") if options.get(o))
     root = os.path.expanduser(options["state_root"])
     if not runs:
-        names = names_of(root)
-        near = suggestion(str(options["name"]), names) if options.get("name") not in (None, *names) else ""
-        known = f"Names known there: {', '.join(names[:20])}." if names else "Nothing was launched there yet."
-        raise NoLaunch(f"no launch with {given} is recorded under state_root {root}{near or '.'} {known}")
+        raise NoLaunch(f"no launch with {given} is recorded under state_root {root}{what_there_is(options)}")
     newest = newest_of_each(runs)
     # The launches of one sweep have the same age, so the name alone does not select one.
     alike = _array(newest[0]) is not None and any(_array(newest[0]) == _array(run) for run in newest[1:])
@@ -192,6 +198,39 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
             + "\nGive name and key, or run_dir."
         )
     return newest[0]
+
+
+def what_there_is(options: Parameters) -> str:
+    """Return the end of a sentence that says that RUN_ARGUMENTS name no launch: what was meant, and what there is."""
+    root, name, key = os.path.expanduser(options["state_root"]), options.get("name"), options.get("key")
+    names = _newest_first(root, "runs")
+    if not names:
+        return "; nothing was launched there yet"
+    if name in names and key:
+        keys = [known for known in keys_of(root, name) if known.startswith(key[:KEY_LENGTH])]
+        place = os.path.join("runs", name, *(keys if len(keys) == 1 else ()))
+        what = f"generations of {name}/{keys[0]}" if len(keys) == 1 else f"keys of {name}"
+        return f"; {what}, newest first: {_few(_newest_first(root, place))}"
+    hint, of_a_job = "", _OF_A_JOB.fullmatch(name or "")
+    if name is not None and name not in names:
+        hint = did_you_mean(LAST if name.lower() in _LIKE_LAST else of_a_job[1] if of_a_job else nearest(name, names))
+    return f"{hint}; names there, newest first: {_few(names)}"
+
+
+def _few(names: Sequence[str]) -> str:
+    return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
+
+
+def _newest_first(root: str, place: str) -> list[str]:
+    """Return the names of the folders at a place below a state root, by the times of their last changes."""
+
+    def changed(name: str) -> float:
+        with contextlib.suppress(OSError):
+            return os.stat(os.path.join(root, place, name)).st_mtime
+        return 0.0
+
+    names = [name for name in state_files.of(root).folders(place) if not name.startswith(".")]
+    return sorted(names, key=changed, reverse=True)
 
 
 def choice_made(slurm: Slurm, options: Parameters, run: RunDirectory) -> str | None:

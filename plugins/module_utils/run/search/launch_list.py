@@ -19,8 +19,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report i
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import report, untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.find import (
     choice_made,
+    find_runs,
     indexed_runs,
     one_run,
+    what_there_is,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.select import is_launch
@@ -99,7 +101,9 @@ def _nothing_found(slurm: Slurm, options: Mapping[str, Any]) -> str:
     active = "active " if options.get("active") else ""
     text = f"no {active}launch{' with ' + ', '.join(given) if given else ''} is recorded under {root}"
     if not options.get("job_id"):
-        return text
+        # An empty list is no mistake where nothing was asked for, or the name is known.
+        known = not options.get("name") or (not options.get("key") and find_runs(root, name=options["name"]))
+        return text if known else text + what_there_is(options)
     record = next(iter(find_by_id(slurm, [options["job_id"]]).values()), None)
     if record is None:
         return f"{text}, and Slurm does not know that job"
