@@ -24,8 +24,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays, reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import Given
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH, misspelt
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, did_you_mean
 
 #: Options that are read again and again: each one adds to the ones before.
 ADDED = frozenset(["mail-type"])
@@ -205,7 +205,7 @@ def read_command_line(text: str) -> CommandLine:
     if wrapped is not None and program:
         header.problems.append((0, f"--wrap: is a script itself; remove {program} or --wrap"))
     elif wrapped is None and not program:
-        header.problems.append((0, "names no script; a launch reads none from its standard input"))
+        header.problems.append((0, f"names no script; a launch reads none from its standard input{_taken(header)}"))
     if wrapped is None:
         return CommandLine(header, program or None, arguments)
     if "job-name" not in header.options:
@@ -213,6 +213,15 @@ def read_command_line(text: str) -> CommandLine:
     # As sbatch writes it.
     script = f"#!/bin/sh\n# This script was created by sbatch by use of --wrap.\n\n{wrapped}\n\n"
     return CommandLine(header, script, [])
+
+
+def _taken(header: Header) -> str:
+    """What is said of an option that sbatch does not have, and that has taken the script for its value."""
+    name, value = next(reversed(header.options.items()), ("", True))
+    if name in SBATCH or value is True:
+        return ""
+    near = did_you_mean(f"--{found}" if (found := misspelt(name, SBATCH)) else None)
+    return f"; sbatch has no option --{name}{near}, and {value} was taken for its value"
 
 
 def _take_all(header: Header, words: list[tuple[int, str]]) -> str | None:

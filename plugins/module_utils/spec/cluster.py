@@ -84,7 +84,7 @@ class ClusterSettings:
         example="/scratch/ml/caches",
     )
     min_free: str = option(
-        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 500M or 2G"),
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 500M or 2G", meant=t.size_meant),
         "Free space (disk and quota) required at state_root and store_root before submission; 0 disables the check.",
         "100M",
         key=False,
@@ -146,6 +146,14 @@ class ClusterSettings:
         {},
         key=False,
         example={"aim": {"variables": {"AIM_RUN": "{run}", "AIM_REPO": "/project/ml/aim"}, "places": ["{AIM_REPO}"]}},
+    )
+    plugin_options: tuple[str, ...] = option(
+        t.listed(t.text(r"[a-z][a-z0-9_-]*", "a long option without its dashes")),
+        "Options of sbatch and srun that plugins of this site (SPANK) add. Others that Slurm does not have are passed "
+        "on with a warning, or refused where they look like a misspelt option of Slurm.",
+        (),
+        key=False,
+        example=["uenv", "cpufreq"],
     )
     code_roots: tuple[str, ...] | None = option(
         t.listed(t.text(r"[^\0]+", "a path")),

@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import Sbatch, fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 
 
 @dataclass(frozen=True)
@@ -130,3 +131,13 @@ _PYXIS = (
 # The options that only one command's rules know count for the other as well: in doubt, a name must be written in full.
 SBATCH = frozenset(f"{_COMMON} {_SBATCH} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(STEP_ONLY)
 SRUN = frozenset(f"{_COMMON} {_SRUN} {_PYXIS}".split()) | set(OWNED_SBATCH) | set(OWNED_SRUN) | set(STEP_ONLY)
+
+
+def misspelt(name: str, known: frozenset[str]) -> str | None:
+    """Return the option that an unknown name is a slip of the pen from; None for one that is no more than similar, as
+    options of a site's plugins may be.
+    """
+    near = None if name in known else nearest(name, known, 0.75)
+    # One wrong letter in a short name is a quarter of it.
+    slip = near is not None and near[0] == name[0] and (len(near) == len(name) or nearest(name, [near], 0.8))
+    return near if slip else None

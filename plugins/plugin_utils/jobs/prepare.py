@@ -27,6 +27,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import IN
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs import kinds
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan import explain
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import slurm_options
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import Inputs, Site, Standing, Upstream
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import (
     Plan,
@@ -181,8 +182,7 @@ def prepare(
     lines = summary(made) + _not_in_the_key(snapshot, job)
     lines += [f"warning: {sentence}" for sentence in _warnings(job, snapshot)]
     more = [*details(made), *job.header_lines(), *_code(snapshot, job), *leaving.lines()]
-    more += [f"image {image[:12]}"] if image else []
-    more += [there.line() for there in (adopted or {}).values()]
+    more += [*([f"image {image[:12]}"] if image else []), *(there.line() for there in (adopted or {}).values())]
     rows = explain.rows(made, job.merged)
     return Prepared(made, request, snapshot, runtime, lines, more, rows, plan_of, leaving)
 
@@ -301,9 +301,9 @@ def code_digests(snapshot: Snapshot) -> dict[str, str]:
 def _warnings(job: Job, snapshot: Snapshot) -> list[str]:
     chosen = fabric(job.spec.fabric, job.settings.fabrics)
     exposed = [text for program in job.spec.programs.values() for text in exposed_secrets(program.env)]
-    exposed = [*dict.fromkeys(exposed), *exposed_in_script(job.spec.script or "")]
-    beside = [*_not_copied(job.spec, snapshot), *_of_the_image(job.spec, snapshot)]
-    return [*exposed, *beside, *(expired(chosen, date.today()) if chosen else [])]
+    told = [*dict.fromkeys(exposed), *exposed_in_script(job.spec.script or ""), *_not_copied(job.spec, snapshot)]
+    told += [*_of_the_image(job.spec, snapshot), *slurm_options.warnings(job.spec, job.settings)]
+    return [*told, *(expired(chosen, date.today()) if chosen else [])]
 
 
 def _of_the_image(spec: LaunchSpec, snapshot: Snapshot) -> list[str]:

@@ -13,6 +13,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base i
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import NOT_PASSED_ON
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import meant
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import abbreviated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
@@ -24,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
     SRUN,
     STEP_ONLY,
     TRES,
+    misspelt,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
 
@@ -40,6 +42,7 @@ class FurtherOptions(Aspect):
         owned = OWNED_SBATCH if spec.script is None else NOT_PASSED_ON
         yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
+        yield from _misspelt(spec, settings)
         for row in DECLARED:
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
                 if name in spec.resources.sbatch:
@@ -57,6 +60,38 @@ class FurtherOptions(Aspect):
     def step(self, context: Context) -> Iterator[Option]:
         """Yield the options under `launcher.srun`."""
         yield from _given(context.spec.launcher.srun)
+
+
+def _passed_on(spec: LaunchSpec) -> Iterator[tuple[str, str, Mapping[str, str | bool], frozenset[str]]]:
+    """Yield (section, command, options, the names that Slurm knows) of the options that are passed on."""
+    yield "resources.sbatch", "sbatch", spec.resources.sbatch, SBATCH
+    yield "launcher.srun", "srun", spec.launcher.srun, SRUN
+
+
+def _misspelt(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
+    """Yield options that Slurm does not have, and that look like one that it has."""
+    for where, command, options, known in _passed_on(spec):
+        for name in options:
+            near = None if name in settings.plugin_options or abbreviated(name, known) else misspelt(name, known)
+            if near:
+                key = OWNED_SBATCH.get(near, "") if spec.script is None else ""
+                yield (
+                    [f"{where}.{name}"],
+                    f"{where}.{name}: {command} has no option --{name}; did you mean --{near}"
+                    + (f", which is {key} here?" if key else "?")
+                    + "; if a plugin of this site has it, name it in launch_cluster.plugin_options",
+                )
+
+
+def warnings(spec: LaunchSpec, settings: ClusterSettings) -> list[str]:
+    """Return a warning for each option that neither Slurm nor a plugin of the site is known to have."""
+    return [
+        f"{where}.{name}: Slurm's {command} has no option --{name}{meant(name, (), value)}; it is passed on, as one of "
+        "a plugin of this site (launch_cluster.plugin_options)"
+        for where, command, options, known in _passed_on(spec)
+        for name, value in options.items()
+        if name not in known and name not in settings.plugin_options
+    ]
 
 
 def _binding_one(spec: LaunchSpec) -> Iterator[Finding]:
