@@ -29,8 +29,9 @@ options:
       - >-
         Settings of the cluster: V(state_root), V(store_root), V(stores), V(store_group_writable), V(store_shared),
         V(local_dir), V(caches), V(min_free), V(budget), V(fabrics), V(launchers), V(containers),
-        V(artifact_formats), V(trackers), V(code_roots), V(build_on_controller), V(secrets_from), V(images_from),
-        V(templates), V(diagnosis_families), V(diagnosis). Every other key is a layer of the spec below the job.
+        V(artifact_formats), V(trackers), V(plugin_options), V(code_roots), V(build_on_controller), V(secrets_from),
+        V(images_from), V(templates), V(diagnosis_families), V(diagnosis). Every other key is a layer of the spec
+        below the job.
     type: dict
     default: {}
   overrides:

@@ -44,7 +44,10 @@ SHORT_NAMES: dict[str, tuple[str, bool]] = {
 
 #: Name in another tool -> the short name that is meant.
 OTHER_NAMES: dict[str, str] = {
+    "accelerators": "gpus_per_node",
+    "cpus": "cpus_per_rank",
     "cpus_per_task": "cpus_per_rank",
+    "devices": "gpus_per_node",
     "gpu": "gpus_per_node",
     "gpus": "gpus_per_node",
     "gpus_per_socket": "gpus_per_node",
@@ -55,12 +58,17 @@ OTHER_NAMES: dict[str, str] = {
     "nproc_per_node": "ranks_per_node",
     "ntasks": "ranks_per_node",
     "ntasks_per_node": "ranks_per_node",
+    "num_cpus": "cpus_per_rank",
     "num_gpus": "gpus_per_node",
+    "num_machines": "nodes",
     "num_nodes": "nodes",
     "num_processes": "ranks_per_node",
+    "num_replicas": "nodes",
     "processes_per_node": "ranks_per_node",
     "queue": "partition",
     "tasks_per_node": "ranks_per_node",
     "time_limit": "time",
+    "timelimit": "time",
+    "timeout_min": "time",
     "walltime": "time",
 }

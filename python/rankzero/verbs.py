@@ -29,6 +29,11 @@ def inventory_of(given: Sequence[str]) -> tuple[str, ...]:
     """The inventories for the command line: those given, else ./inventory, else the user's own. Empty if Ansible's own
     settings name one.
     """
+    for path in given:
+        if path.endswith(JOB_FILE) and is_job_file(path):
+            raise UsageError(
+                f"-i {path}: is a job file, which goes without -i; an inventory has login nodes (group slurm_login)"
+            )
     if given:
         return tuple(given)
     if os.environ.get("ANSIBLE_INVENTORY") or configuration(os.environ).get("inventory"):
@@ -55,6 +60,16 @@ def selection(target: str) -> dict[str, str]:
         f"{target!r} names no launch; give a job id (1234), a name, NAME/KEY, NAME/KEY/GENERATION, a run directory "
         "that begins with / or ~, or a job file"
     )
+
+
+def is_job_file(path: str) -> bool:
+    """Whether a file has the program of a job at its top, or is a batch script. False where it cannot be read."""
+    try:
+        with open(path, encoding="utf-8") as stream:
+            text = stream.read(100_000)
+    except (OSError, UnicodeDecodeError):
+        return False
+    return re.search(r"(?m)^(#SBATCH|(command|shell|script|roles):)", text) is not None
 
 
 def name_in(path: str) -> str:

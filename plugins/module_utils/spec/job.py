@@ -12,7 +12,7 @@ from __future__ import annotations
 
 import posixpath
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fabrics import AUTO
@@ -55,6 +55,8 @@ _relative_path = t.Type(_path.title, lambda value: posixpath.normpath(_path.pars
 class Artifact:
     """Section `artifact`: the result that proves the launch."""
 
+    TEXT_IS: ClassVar[str] = "{{path: {}}}"
+
     path: str = option(
         _relative_path,
         "The result file, relative to the ranks' working directory.",
@@ -93,7 +95,7 @@ class Artifact:
         example="end",
     )
     grace: int = option(
-        t.integer(0, 86400),
+        t.integer(0, 86400, seconds=True),
         "With `then: end`: seconds between the artifact and the end of the job, for checkpoints that are still "
         "being written.",
         0,
@@ -136,11 +138,13 @@ class LaunchSpec:
         (),
         example=["train.py", "--steps", "1000"],
         instead_of=("wrap",),
+        also=("entrypoint", "program"),
     )
     shell: str | None = option(
         t.text(r"[\s\S]+", "a shell line"),
         "A line for bash, run by every rank, instead of `command`, with `pipefail` (`set +o pipefail;` turns it off).",
         example="python train.py --out $RANKZERO_RUN_DIR | tee log",
+        also=("run", "cmd"),
     )
     script: str | None = option(
         t.text(),
@@ -191,6 +195,7 @@ class LaunchSpec:
         {},
         key=False,
         example={"text": {"path": "/scratch/ml/rankzero/datasets/by-name/text"}},
+        also=("file_mounts", "datasets"),
     )
     env: dict[str, str] = option(
         t.mapped(VARIABLE, VARIABLE_NAME, t.text()),
@@ -198,6 +203,7 @@ class LaunchSpec:
         {},
         example={"HF_HUB_OFFLINE": "1"},
         instead_of=("export", "export-file"),
+        also=("envs", "env_vars"),
     )
     secrets: dict[str, SecretSource] = option(
         SECRETS,
@@ -266,6 +272,7 @@ class LaunchSpec:
         (),
         key=False,
         example=["tokenise.yml"],
+        also=("depends_on",),
     )
     sweep: Sweep | None = field(
         default=None,

@@ -60,8 +60,8 @@ _KEYS: Mapping[str, t.Type] = {
     "doc": t.text(lines=False),
     "command": t.listed(t.Type("word", _word, {"type": list(t.SCALARS)}), filled=True),
     "values": t.BOOLEAN,
-    "seconds": t.integer(1, 600),
-    "memory": t.text(r"[1-9][0-9]{0,9}[KMGT]", "a size such as 500M or 2G"),
+    "seconds": t.integer(1, 600, seconds=True),
+    "memory": t.text(r"[1-9][0-9]{0,9}[KMGT]", "a size such as 500M or 2G", meant=t.size_meant),
 }
 
 

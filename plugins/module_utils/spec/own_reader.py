@@ -18,7 +18,7 @@ def _nothing(_fields: Mapping[str, Any]) -> list[str]:
 #: `command`: the words of the program on the controller, without a shell; `seconds`: how long it may take.
 READER = t.record(
     "reader",
-    {"command": t.listed(t.text(r"[^\0]+", "a word"), filled=True), "seconds": t.integer(1, 120)},
+    {"command": t.listed(t.text(r"[^\0]+", "a word"), filled=True), "seconds": t.integer(1, 120, seconds=True)},
     ("command",),
     _nothing,
 )

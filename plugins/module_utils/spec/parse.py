@@ -60,25 +60,36 @@ def meant(name: str, names: Collection[str], value: object = None) -> str:
     """Ask about an unknown name: a key that is elsewhere, with how it is written there, or the most similar of `names`.
     `value`: what was given for it.
     """
-    word = name.rpartition(".")[2].replace("-", "_")
+    # submitit's own names of Slurm's options.
+    word = name.rpartition(".")[2].replace("-", "_").removeprefix("slurm_")
     path = places().get(word)
     if path is None and "." not in name:
         value = None  # of another name, and it may be a secret
         # Of another section only what is much the same.
         near = t.nearest(name, [*names, *short_names()])
         path = None if near is None or near in names or not t.nearest(name, [near], 0.7) else short_names()[near]
-    if path is None or path in names:
-        return t.suggestion(name, [path] if path else names)
+    if path is None or (path in names and value is None):
+        return t.did_you_mean(path) or t.suggestion(name, names)
     return f"; did you mean {path} ({_written(path, value)})?"
 
 
 def _written(path: str, value: object) -> str:
-    """How a key with its value stands in a job file, such as `resources: {nodes: 4}`."""
+    """How a key with its value stands in a job file, such as `resources: {nodes: 4}`; as the key's own type advises
+    where the value is of another form.
+    """
     *sections, leaf = path.split(".")
     short = isinstance(value, (str, int)) and len(str(value)) <= 40
     plain = short and re.fullmatch(r"[\w./@+-]+", str(value)) is not None
-    shown = value if plain else json.dumps(value) if short else "..."
-    return "".join(f"{section}: {{" for section in sections) + f"{leaf}: {shown}" + "}" * len(sections)
+    shown = f"{leaf}: {value if plain else json.dumps(value) if short else '...'}"
+    try:
+        if short:
+            next(info.meta["type"] for info in fields_of(LaunchSpec) if info.path == path).parse(value)
+    except t.Invalid as error:
+        advice = str(error).partition("; write ")[2]
+        shown = (advice if ": " in advice else f"{leaf}: {advice}") if advice else f"{leaf}: ..."
+    except StopIteration:
+        pass  # a key of a map, such as launcher.srun.mpi
+    return "".join(f"{section}: {{" for section in sections) + shown + "}" * len(sections)
 
 
 def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:
@@ -370,7 +381,8 @@ class _Reader:
                 try:
                     values[name] = attribute.metadata["type"].parse(value)
                 except t.Invalid as error:
-                    self.complain(path, str(error))
+                    template = isinstance(value, str) and "{{" in value
+                    self.complain(path, f"{error}{'; a job file is no template, write the value' if template else ''}")
         for name, attribute in known.items():
             if attribute.metadata.get("required") and name not in data:
                 self.complain(prefix + name, f"is required: {attribute.metadata['doc']}")

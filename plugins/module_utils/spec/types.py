@@ -19,7 +19,7 @@ from typing import Any
 from ansible_collections.rankzero.slurm.plugins.module_utils.core import likeness
 
 #: What a mistake is answered with, under the name of this module as well: whoever reads a spec has that.
-nearest, suggestion = likeness.nearest, likeness.suggestion
+nearest, suggestion, did_you_mean = likeness.nearest, likeness.suggestion, likeness.did_you_mean
 
 Parse = Callable[[Any], Any]
 # Says what is wrong between the values of a map that are right by themselves, as the ends of sentences.
@@ -74,11 +74,13 @@ def to_text(value: object) -> str:
     raise Invalid(f"must be text; YAML read it as {shown(value)}: quote it")
 
 
-def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) -> Type:
+def text(
+    pattern: str | None = None, allowed: str = "text", lines: bool = True, meant: Callable[[str], str] = lambda _: ""
+) -> Type:
     """Return a type for text.
 
     `pattern` must match all of the text; `allowed` describes the pattern in words; `lines=False` refuses control
-    characters.
+    characters; `meant`: what to write in the place of a text that does not match, as `; write X`, or "".
     """
     regex = re.compile(pattern) if pattern else None
 
@@ -87,7 +89,7 @@ def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) 
         if not lines and any(ord(char) < 32 or ord(char) == 127 for char in result):
             raise Invalid(f"must be one line without control characters, not {shown(result)}")
         if regex and not regex.fullmatch(result):
-            raise Invalid(f"must be {allowed}, not {shown(result)}")
+            raise Invalid(f"must be {allowed}, not {shown(result)}{meant(result)}")
         return result
 
     schema: dict[str, Any] = {"type": list(SCALARS)}
@@ -97,9 +99,10 @@ def text(pattern: str | None = None, allowed: str = "text", lines: bool = True) 
     return Type(allowed, parse, schema)
 
 
-def integer(minimum: int, maximum: int | None = None) -> Type:
-    """Return a type for an integer in minimum..maximum (both included)."""
+def integer(minimum: int, maximum: int | None = None, *, seconds: bool = False) -> Type:
+    """Return a type for an integer in minimum..maximum (both included). `seconds`: what it counts."""
     limit = f"of at least {minimum}" if maximum is None else f"from {minimum} to {maximum}"
+    limit = f"of seconds {limit}" if seconds else limit
 
     def parse(value: object) -> int:
         number: int | None = None
@@ -108,7 +111,9 @@ def integer(minimum: int, maximum: int | None = None) -> Type:
         ):
             number = int(value)
         if number is None or number < minimum or (maximum is not None and number > maximum):
-            raise Invalid(f"must be a whole number {limit}, not {shown(value)}")
+            meant = seconds_in(value) if seconds and isinstance(value, str) else None
+            how = "" if meant is None else f"; write {meant}"
+            raise Invalid(f"must be a whole number {limit}, not {shown(value)}{how}")
         return number
 
     schema: dict[str, Any] = {"type": ["integer", "string"], "minimum": minimum, "pattern": "^[+-]?[0-9]+$"}
@@ -188,13 +193,43 @@ def time_minutes(value: str) -> float:
     """
     match = _TIME.fullmatch(value)
     if not match:
-        raise Invalid(f"must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not {shown(value)}")
+        meant = seconds_in(value)
+        how = f"; write {_clock(meant)}" if meant else ""
+        raise Invalid(f"must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not {shown(value)}{how}")
     part = {name: int(number) for name, number in match.groupdict().items() if number is not None}
     if "days" in part:
         return part["days"] * 1440 + part["dh"] * 60 + part.get("dm", 0) + part.get("ds", 0) / 60
     if "c" in part:
         return part["a"] * 60 + part["b"] + part["c"] / 60
     return part["a"] + part.get("b", 0) / 60
+
+
+_LENGTH = re.compile(r"(?P<number>\d{1,7}) ?(?P<unit>s(?:ec(?:ond)?s?)?|m(?:in(?:ute)?s?)?|h(?:rs?|ours?)?|d(?:ays?)?)")
+_UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+
+
+def seconds_in(text: str) -> int | None:
+    """Return the seconds in a time as other tools write it (90s, 5m, 1h30m, 2 days) or on a clock (00:05:00); None for
+    another text.
+    """
+    words = text.strip().lower()
+    if ":" in words and _TIME.fullmatch(words):
+        return round(time_minutes(words) * 60)
+    parts = list(_LENGTH.finditer(words)) if len(words) <= 40 else []
+    whole = re.sub(r"[\s,]", "", _LENGTH.sub("", words)) == ""
+    return sum(int(part["number"]) * _UNITS[part["unit"][0]] for part in parts) if parts and whole else None
+
+
+def _clock(seconds: int) -> str:
+    """Return seconds as a Slurm time: 00:05:00, 1-12:00:00."""
+    days, rest = divmod(seconds, 86400)
+    return (f"{days}-" if days else "") + f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"
+
+
+def size_meant(text: str) -> str:
+    """Return `; write 64G` for a size as other tools write it (64GiB, 64 GB, 64g), or ""."""
+    match = re.fullmatch(r"(\d{1,12}) ?([kmgt])(?:i?b)?", text.strip().lower())
+    return f"; write {match[1]}{match[2].upper()}" if match else ""
 
 
 def time_shown(value: str | bool) -> str:

@@ -9,6 +9,7 @@ templated, tags and merge keys are refused. `null`, `~` and an empty value delet
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
@@ -128,10 +129,24 @@ def _command_line(text: str) -> Layer:
     return Layer(COMMAND_LINE, {**given.header.data, **program})
 
 
+def _job_of_that_name(name: str, cwd: str) -> str:
+    """The path of the job file or batch script that is called so without its folder and ending; "" without one."""
+    paths: dict[str, str] = {}
+    for folder in ("", "jobs"):
+        with contextlib.suppress(OSError):
+            for file in sorted(os.listdir(os.path.join(cwd, folder))):
+                stem, ending = os.path.splitext(file)
+                if ending in (".yml", ".yaml", ".json", ".sbatch", ".slurm", ".sh"):
+                    paths.setdefault(stem, os.path.join(folder, file))
+    return paths.get(nearest(name, list(paths), likeness=0.7) or "", "")
+
+
 def _similar(path: str, cwd: str) -> str:
     """Ask about a file of a similar name: each part of the path is compared with what is in the folder so far."""
     similar = ""
-    for part in os.path.normpath(path).split(os.sep):
+    if os.sep not in path and "." not in path:
+        similar = _job_of_that_name(path, cwd)
+    for part in () if similar else os.path.normpath(path).split(os.sep):
         try:
             names = os.listdir(os.path.join(cwd, similar))
         except OSError:

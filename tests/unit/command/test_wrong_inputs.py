@@ -54,6 +54,7 @@ def test_a_wrong_input_is_answered_with_what_is_right(
     wrong: Wrong, project: Path, capfd: pytest.CaptureFixture[str]
 ) -> None:
     (project / "jobs" / "tiny.yml").write_text(wrong.job)
+    (project / "jobs" / "train.sh").write_text(f"#!/bin/bash\n#SBATCH --time=10\n{wrong.script}\nsrun true\n")
     before = sorted(os.listdir(project.parent / "state" / "runs"))
     code = main(wrong.typed.split(" "))
     said = capfd.readouterr().err

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What people type that is wrong, and what the answer must contain: the option, the value, what is allowed, what to do.
 
-`typed` is a command line of `rankzero`. `job` is the text of jobs/tiny.yml. `code` is the exit code: 64 for the command
-line, 2 for a request that is refused.
+`typed` is a command line of `rankzero`. `job` is the text of jobs/tiny.yml, `script` is line 3 of jobs/train.sh.
+`code` is the exit code: 64 for the command line, 2 for a request that is refused.
 """
 
 from __future__ import annotations
@@ -24,6 +24,7 @@ class Wrong:
     facts: tuple[str, ...]
     job: str = ""
     code: int = 2
+    script: str = ""
 
 
 def words(typed: str, *facts: str) -> Wrong:
@@ -96,11 +97,21 @@ WRONG = [
     line("nodes: 4", "jobs/tiny.yml:3", "nodes: unknown key", "resources: {nodes: 4}"),
     line("code: {src: .}", "code.src", "train.py", "../train.py", "src: .."),
     Wrong(PLAN, ("jobs/tiny.yml:3", "indent with spaces"), HEAD + "\tresources: 1\n"),
+    # A batch script with an option that sbatch does not have.
+    Wrong("plan jobs/train.sh", ("jobs/train.sh:3", "--gpuz", "did you mean --gpus?"), script="#SBATCH --gpuz=4"),
+    Wrong("plan jobs/train.sh", ("jobs/train.sh:3", "--nodez", "did you mean --nodes?"), script="#SBATCH --nodez 2"),
+    asked("plan -- sbatch --nodez train.sh", "--nodez", "did you mean --nodes?", "train.sh was taken for its value"),
     # What is asked for.
     asked("run jobs", "jobs", "is a folder", "tiny.yml", "reconcile"),
     asked("run jobs/tinny.yml", "jobs/tinny.yml", "did you mean jobs/tiny.yml?"),
     asked(f"{PLAN} -c alhpa", "cluster", "'alhpa'", "did you mean alpha?"),
     asked("why tinny", "tinny", "did you mean tiny?"),
+    asked("why latest", "latest", "did you mean last?", "newest first: tiny"),
+    asked("logs tiny/0123456789abcdef", "keys of tiny, newest first: 0000000000000000"),
+    asked("logs tiny/0000000000000000/7", "generations of tiny/0000000000000000, newest first: 1"),
+    asked("logs slurm-1234.out", "did you mean 1234?"),
+    Wrong(f"{PLAN} -i jobs/tiny.yml", ("-i jobs/tiny.yml: is a job file", "login nodes"), HEAD, code=64),
+    asked("plan tiny", "did you mean jobs/tiny.yml?"),
     asked("reconcile jobs/tiny.yml", "jobs/tiny.yml", "folder"),
     asked(f"{PLAN} -e nodse=4", "nodse", "did you mean nodes?"),
     asked(f"{PLAN} -s resource.nodes=4", "resource.nodes", "did you mean resources.nodes?"),

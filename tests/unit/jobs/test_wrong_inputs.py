@@ -120,7 +120,47 @@ JOB_FILES = [
     option("checkpoint: {progress: step.txt}", "checkpoint.progress", "checkpoint.requeue", "signal_before_end"),
     option("checkpoint: {fresh: true}", "checkpoint.fresh", "without checkpoint.dir"),
     option("checkpoint: {signal_before_end: 65000}", "checkpoint.signal_before_end", "65000", "time limit"),
-    option("parallelism: {tensor: 3}", "parallelism", "tensor 3", "the next that fits is 3"),
+    option("parallelism: {tensor: 3}", "parallelism", "tensor 3", "the next that fits is 3 ranks", "a product of 1"),
+    option(
+        "parallelism: {tensor: 3}\nresources: {nodes: 2, gpus_per_node: 4}",
+        "the 8 ranks",
+        "the next that fit are 6 and 9 ranks, and for 8 a product of 2 or 4",
+    ),
+    option("parallelism: {expert: 3, experts: 8}\nresources: {gpus_per_node: 8}", "the 8 ranks of", "it may be 2 or 4"),
+    # Times and sizes as other tools write them.
+    option("checkpoint: {signal_before_end: 5m}", "signal_before_end", "whole number of seconds", "'5m'; write 300"),
+    option("checkpoint: {signal_before_end: '00:05:00'}", "'00:05:00'; write 300"),
+    option("launcher: {wait: 1h30m}", "launcher.wait", "seconds", "write 5400"),
+    option("artifact: {then: end, grace: 2 minutes}", "artifact.grace", "write 120"),
+    option("preflight: {budget: soon}", "preflight.budget", "seconds from 5 to 3600, not 'soon'"),
+    option("resources: {time: 90s}", "resources.time", "write 00:01:30"),
+    option("resources: {time: 2 days}", "resources.time", "write 2-00:00:00"),
+    option("resources: {memory: 64GiB}", "resources.memory", "'64GiB'; write 64G"),
+    option("resources: {memory: 64 gb}", "write 64G"),
+    option("preflight: {free_tmp: 10GB}", "preflight.free_tmp", "write 10G"),
+    # Options that sbatch and srun do not have.
+    option("resources: {sbatch: {nodez: 2}}", "--nodez", "did you mean --nodes, which is resources.nodes here?"),
+    option("resources: {sbatch: {mail-usr: me}}", "--mail-usr", "did you mean --mail-user?", "plugin_options"),
+    option("launcher: {srun: {cpu-bnid: none}}", "launcher.srun.cpu-bnid", "srun has no", "did you mean --cpu-bind?"),
+    # Templates of other tools.
+    option("seed: '{{ seed }}'", "seed:", "'{{ seed }}'", "no template, write the value"),
+    whole("name: x\ncommand: ['{{ prog }}']\n", "the program is {{ prog }}", "no template; write its name", line=2),
+    # Job files of other tools.
+    option("num_nodes: 4", "did you mean resources.nodes (resources: {nodes: 4})?"),
+    option("resources: {accelerators: 'A100:8'}", "(resources: {gpu_type: A100, gpus_per_node: 8})?"),
+    option("run: python train.py", 'did you mean shell (shell: "python train.py")?'),
+    option("entrypoint: [python, train.py]", "did you mean command (command: ...)?"),
+    option("workdir: .", "did you mean code.src (code: {src: .})?"),
+    option("envs: {A: b}", "did you mean env (env: ...)?"),
+    option("file_mounts: {/data: ./data}", "did you mean data"),
+    option("image_id: docker:a/b", "did you mean container.image"),
+    option("slurm_partition: gpu", "did you mean resources.partition (resources: {partition: gpu})?"),
+    option("timeout_min: 60", "did you mean resources.time (resources: {time: 60})?"),
+    option("tasks_per_node: 8", "did you mean launcher.ranks_per_node (launcher: {ranks_per_node: 8})?"),
+    option("mem: 64GB", "did you mean resources.memory (resources: {memory: 64G})?"),
+    option("max_retries: 3", "did you mean checkpoint.max_restarts"),
+    option("code: .", "code:", 'write {src: "."}'),
+    option("artifact: out/model.pt", "artifact:", 'write {path: "out/model.pt"}'),
     option("sweep: {lr: [0.1]}", "sweep.lr: unknown key", "belongs into sweep.parameters"),
     option("fabric: infinyband", "fabric", "infinyband", "infiniband_h100"),
     option("seed: -1", "seed", "'-1'", "0 to 4294967295"),
@@ -150,6 +190,33 @@ def test_a_wrong_input_is_explained(wrong: Wrong, tmp_path: Path) -> None:
     assert not [fact for fact in wrong.facts if fact not in message], message
     assert not wrong.line or f"job.yml:{wrong.line}" in message, message
     assert "Traceback" not in message and len(message.splitlines()) <= 3, message
+
+
+@pytest.mark.parametrize(
+    ("text", "warned"),
+    [
+        ("resources: {sbatch: {uenv: prgenv}}\n", ["resources.sbatch.uenv: Slurm's sbatch has no option --uenv;"]),
+        (
+            "resources: {sbatch: {walltime: '60'}}\n",
+            ["no option --walltime; did you mean resources.time (resources: {time: 60})?;"],
+        ),
+        ("launcher: {srun: {renice: '5'}}\n", ["launcher.srun.renice: Slurm's srun has no option --renice;"]),
+        ("resources: {sbatch: {comment: a, hold: true}}\nlauncher: {srun: {cpu-bind: none}}\n", []),
+        ("env: {OUT: '/scratch/{{ user }}'}\n", ["env.OUT: a job file is no template, so {{ user }} stays"]),
+        ("setup: {commands: ['a {{ b }}']}\n", []),
+    ],
+)
+def test_what_may_be_right_is_a_warning_in_the_plan(text: str, warned: list[str], tmp_path: Path) -> None:
+    told = [line for line in prepared(tmp_path, Wrong(text, ())).lines if line.startswith("warning: ")]
+    assert len(told) == len(warned) and all(part in line for part, line in zip(warned, told)), told
+
+
+def test_a_site_names_the_options_of_its_plugins(tmp_path: Path) -> None:
+    text = "resources: {sbatch: {uenv: prgenv, cpufreq: high}}\n"
+    with pytest.raises(RankzeroError, match=r"--cpufreq; did you mean --cpu-freq\?"):
+        prepared(tmp_path, Wrong(text, ()))
+    lines = prepared(tmp_path, Wrong(text, (), cluster={"plugin_options": ["uenv", "cpufreq"]})).lines
+    assert not [line for line in lines if line.startswith("warning: ")]
 
 
 def test_a_secret_in_env_is_warned_of_and_not_shown(tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_ten_mistakes_in_one_spec_give_ten_messages() -> None:
         r"resources.memory: must be a size such as 64G, .*, not 'lots' \(set in job.yml\)",
         r"env: key '1A' must be the name of an environment variable: letters, digits and _, .* \(set in job.yml\)",
         r"secrets: TOKEN must be one of \{from_env: NAME\}, .* \(set in job.yml\)",
-        r"artifact: must be a map with some of the keys path, format, complete, require, .*; not 'result.json' .*",
+        r"artifact: must be a map with some of the keys path, .* not 'result.json'; write \{path: \"result.json\"\} .*",
         r"debug: must be true or false, not 'maybe' \(set in job.yml\)",
         r"command: is required .*",
         r"launcher.kind: must be one of srun, torchrun, .*; not 'torchrn'; did you mean torchrun\?.*in job.yml\)",

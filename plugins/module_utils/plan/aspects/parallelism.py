@@ -158,6 +158,13 @@ def _divisors(number: int) -> list[int]:
     return [size for size in range(1, number + 1) if number % size == 0]
 
 
+def _near_divisors(count: int, size: int) -> str:
+    """Return the numbers next to `size` that divide `count`, as `2 or 4`."""
+    divisors = [number for number in range(1, min(count, 2**20) + 1) if count % number == 0]
+    below, above = [n for n in divisors if n < size][-1:], [n for n in divisors if n > size][:1]
+    return " or ".join(map(str, [*below, *above]))
+
+
 class Sizes(Aspect):
     """The sizes of the model's parallelism."""
 
@@ -170,14 +177,15 @@ class Sizes(Aspect):
         if data is None:
             sentence = (
                 f"parallelism: tensor {wanted.tensor} x pipeline {wanted.pipeline} x context {wanted.context} = {model}"
-                f" does not divide the {world} {_what(spec)}; {_next_multiples(world, model)}"
+                f" does not divide the {world} {_what(spec)}; {_next_multiples(world, model)} {_what(spec)}, and for"
+                f" {world} a product of {_near_divisors(world, model)}"
             )
             yield [*sizes, "resources.nodes", "launcher.ranks_per_node"], sentence
         # Experts are distributed over the ranks of one pipeline stage.
         elif stage % wanted.expert:
             sentence = (
                 f"parallelism.expert: {wanted.expert} does not divide the {stage} {_what(spec)} of a pipeline stage"
-                f" (world size {world} / pipeline {wanted.pipeline})"
+                f" (world size {world} / pipeline {wanted.pipeline}); it may be {_near_divisors(stage, wanted.expert)}"
             )
             yield ["parallelism.expert", *sizes], sentence
         for name, count in (("attention_heads", wanted.attention_heads), ("query_groups", wanted.query_groups)):
@@ -188,7 +196,10 @@ class Sizes(Aspect):
                 )
                 yield [f"parallelism.{name}", "parallelism.tensor"], sentence
         if wanted.experts and wanted.experts % wanted.expert:
-            sentence = f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts"
+            sentence = (
+                f"parallelism.expert: {wanted.expert} does not divide the {wanted.experts} experts; it may be "
+                f"{_near_divisors(wanted.experts, wanted.expert)}"
+            )
             yield ["parallelism.experts", "parallelism.expert"], sentence
         if wanted.expert > 1 and not wanted.experts:
             sentence = (

@@ -26,6 +26,8 @@ _VALUE = re.compile(r"\$[A-Z_][A-Z0-9_]*|\$\{[A-Z_][A-Z0-9_]*[^}]*\}|\$\([^)]*\)
 _FILES = re.compile(
     r"(?=.*(?:/|\*\.))[\w./~+-]*[*?][\w./*?+-]*|[\w./~+=-]*\{[^{}\s\"':]*(?:,|\.\.)[^{}\s\"':]*\}[\w./*?+-]*"
 )
+# What Ansible and Jinja replace in their own files, and nothing does in a job file.
+_TEMPLATE, _VARIABLE = re.compile(r"\{\{[^{}]*\}\}"), re.compile(r"\{\{ *[\w.]+ *\}\}")
 _OPERATORS = ("|", "|&", "||", "&&", "&", ";", ">", ">>", "<", "<<", "<<<", "2>", "2>&1", "&>")
 _SHELL = re.compile(r"(?:[^/]*/)*(?:ba|da|k|z|c|tc)?sh")
 # So many words are named, and so many characters of each; so many characters of a word are looked at.
@@ -91,7 +93,7 @@ def warnings(spec: LaunchSpec) -> list[str]:
 
 
 def _warnings_of_program(spec: LaunchSpec) -> list[str]:
-    told = [*_started_again(spec), *_without_packages(spec)]
+    told = [*_started_again(spec), *_without_packages(spec), *_templates(spec)]
     words = [] if _read_by_a_shell(spec.command) else [word for word in spec.command if for_a_shell(word)]
     if words:
         named = ", ".join(printable(word, _LONGEST) for word in words[:_MOST])
@@ -110,6 +112,20 @@ def _warnings_of_program(spec: LaunchSpec) -> list[str]:
     return told
 
 
+def _templates(spec: LaunchSpec) -> Iterator[str]:
+    """Yield that a template stays as it is. In a sweep, two braces stand for one."""
+    texts = [("command", " ".join(spec.command)), ("shell", spec.shell or "")]
+    texts += [(f"env.{name}", value) for name, value in spec.env.items()]
+    for option, text in () if spec.sweep else texts:
+        found = _TEMPLATE.search(text[:_LOOKED_AT])
+        if found:
+            shown = printable(found[0], _LONGEST)
+            yield (
+                f"{option}: a job file is no template, so {shown} stays as it is written; if it means a value, write "
+                "that, or give the argument after `--` on the command line"
+            )
+
+
 class Program(Aspect):
     """The program of every rank."""
 
@@ -126,6 +142,9 @@ class Program(Aspect):
             )
         if spec.command and not spec.command[0].strip():
             yield ["command"], "command: the program (first item) is empty"
+        elif spec.command and not spec.sweep and _VARIABLE.fullmatch(spec.command[0][:_LOOKED_AT]):
+            program = printable(spec.command[0], _LONGEST)
+            yield ["command"], f"command: the program is {program}, and a job file is no template; write its name"
         if spec.code.writable and spec.script is not None:
             yield ["code.writable", "script"], "code.writable: a script works in its own copy anyway; omit it"
 

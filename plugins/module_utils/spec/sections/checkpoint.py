@@ -39,7 +39,7 @@ class Checkpoint:
         example=True,
     )
     signal_before_end: int | None = option(
-        t.integer(1, 65535),
+        t.integer(1, 65535, seconds=True),
         "Seconds before the time limit at which the ranks are signalled to save. Slurm may be up to a minute "
         "early. Default: no signal.",
         key=False,
@@ -78,6 +78,7 @@ class Checkpoint:
         "Maximum number of restarts, for any reason, after which the job no longer requeues itself.",
         5,
         key=False,
+        also=("max_retries", "retries"),
     )
     progress: str | None = option(
         t.text(r"[^\0\n]+", "a path"),
@@ -93,20 +94,23 @@ class Monitor:
     """Section `monitor`: samples of the nodes. All values are in seconds."""
 
     host: int = option(
-        t.integer(0, 3600),
+        t.integer(0, 3600, seconds=True),
         "Seconds between two samples of a node's load, memory and CPUs; 0 disables them.",
         15,
         key=False,
     )
     gpu: int = option(
-        t.integer(0, 3600),
+        t.integer(0, 3600, seconds=True),
         "Seconds between two samples of a node's GPUs by nvidia-smi, and of their PCIe throughput where it is known; 0 "
         "disables them.",
         15,
         key=False,
     )
     timestamps: int = option(
-        t.integer(0, 86400), "Seconds between two timestamps in the job's log; 0 disables them.", 0, key=False
+        t.integer(0, 86400, seconds=True),
+        "Seconds between two timestamps in the job's log; 0 disables them.",
+        0,
+        key=False,
     )
 
 

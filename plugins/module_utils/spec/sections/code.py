@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import ClassVar
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
@@ -15,6 +16,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import 
 class Code:
     """Section `code`: the program's files."""
 
+    TEXT_IS: ClassVar[str] = "{{src: {}}}"
+
     src: str = option(
         t.text(r"[^\0]+", "a path"),
         "Folder with the program. Its git-tracked files, including uncommitted changes, become a snapshot on the "
@@ -22,6 +25,7 @@ class Code:
         ".",
         key=False,
         example=".",
+        also=("workdir", "working_dir"),
     )
     exclude: tuple[str, ...] = option(
         t.listed(t.text(r"[^\0]+", "a pattern")),

@@ -114,7 +114,7 @@ class Container:
         + "; ".join(f"{runtime.name}: {runtime.takes}" for runtime in registry.RUNTIMES)
         + ".",
         example="/project/images/torch.sqsh",
-        also=("image",),
+        also=("image", "image_id", "container_image", "docker_image"),
     )
     build: Build | None = field(
         default=None,
@@ -133,6 +133,7 @@ class Container:
         "the code, the environment and the job runtime are always mounted, each at its own path.",
         (),
         example=["/data:/data:ro"],
+        also=("container_mounts", "volumes"),
     )
     workdir: str | None = option(
         t.text(r"/[^\0\n]*", "an absolute path inside the container"),

@@ -62,6 +62,7 @@ class Environment:
         "instead of its pyproject.toml. uv locks it in the same way, and its comments are not in the key.",
         key=False,
         example="requirements.txt",
+        also=("requirements",),
     )
     extras: tuple[str, ...] = option(
         t.listed(t.text(r"[A-Za-z0-9][A-Za-z0-9._-]*", "the name of an extra")),
@@ -164,7 +165,7 @@ class Setup:
         example=['cp -r /local/checkpoints "$RANKZERO_RUN_DIR"/work'],
     )
     budget: int = option(
-        t.integer(1, 86400),
+        t.integer(1, 86400, seconds=True),
         "Time limit in seconds for `before_ranks`, and for `after_ranks`.",
         600,
         key=False,

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import option
 
-_SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any")
+_SIZE = t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 10G (MiB without a unit), or 0 for any", meant=t.size_meant)
 # Binary exponents of the units. As in sbatch, sizes without a unit are in MiB.
 _UNITS = {"K": 10, "": 20, "M": 20, "G": 30, "T": 40}
 
@@ -74,7 +74,7 @@ class Preflight:
         example=["torch"],
     )
     budget: int = option(
-        t.integer(5, 3600),
+        t.integer(5, 3600, seconds=True),
         "Seconds within which every node must report; `all_reduce` gets the same time again.",
         60,
         key=False,
@@ -89,7 +89,7 @@ class Preflight:
         example="requeue",
     )
     exclude_for: int = option(
-        t.integer(0, 31_536_000),
+        t.integer(0, 31_536_000, seconds=True),
         "Seconds for which launches on this cluster exclude a node that was not fit; 0 disables this.",
         86400,
         key=False,
@@ -133,7 +133,7 @@ class Preflight:
         example="always",
     )
     stage_budget: int = option(
-        t.integer(10, 86400),
+        t.integer(10, 86400, seconds=True),
         "Time limit in seconds for copying code and environment to the nodes.",
         600,
         key=False,

@@ -89,7 +89,7 @@ class Resources:
         short="nodes",
         example=8,
         sbatch=Sbatch("nodes", size=True, inside="step"),
-        also=("nnodes", "num_nodes"),
+        also=("nnodes", "num_nodes", "num_machines", "num_replicas"),
     )
     spares: int = option(
         t.integer(0),
@@ -112,7 +112,7 @@ class Resources:
         "01:00:00",
         key=False,
         short="time",
-        also=("walltime", "time_limit"),
+        also=("walltime", "time_limit", "timelimit", "timeout_min"),
         example="04:00:00",
         sbatch=Sbatch("time", inside="given"),
     )
@@ -124,7 +124,7 @@ class Resources:
         example=8,
         sbatch=Sbatch("gpus-per-node", value=gpus, inside="step"),
         instead_of=("gpus", "gpus-per-socket"),
-        also=("gpu", "num_gpus", "ngpus"),
+        also=("gpu", "num_gpus", "ngpus", "accelerators", "devices"),
     )
     gpu_type: str | None = option(
         t.text(r"[A-Za-z0-9_.-]+", "a GRES type such as h100"),
@@ -150,9 +150,10 @@ class Resources:
         short="cpus_per_rank",
         example=12,
         sbatch=Sbatch("cpus-per-task", size=True, inside="step"),
+        also=("cpus", "num_cpus"),
     )
     memory: str | None = option(
-        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node"),
+        t.text(r"[0-9]{1,12}[KMGT]?", "a size such as 64G, or 0 for all memory of the node", meant=t.size_meant),
         "Memory of each node; 0 means all of it. Default: the partition's default.",
         key=False,
         short="memory",
@@ -317,7 +318,7 @@ class Launcher:
         example=["node02", "node03"],
     )
     wait: int = option(
-        t.integer(0, 31_536_000),
+        t.integer(0, 31_536_000, seconds=True),
         "Seconds that the other ranks may continue after the first one has ended, before the step is ended. The "
         "limit is one minute once rank 0 has ended and the artifact is valid. With 0 the job waits until the time "
         "limit, as srun does for a rank whose node was restarted.",
