@@ -35,6 +35,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signature
 _LOST = "peer_lost"
 # What a launcher says as it ends the others. That one has failed is no more than a report.
 _ENDS_OTHERS = re.compile(r"[Tt]erminat|[Aa]bort|[Kk]ill|closing signal|CANCELLED|SIGTERM|[Ss]topping|[Ee]nding")
+# Exceptions of a program that does the same the next time: an argument, a file, a module, a setting is wrong.
+_THE_SAME_AGAIN = re.compile(
+    r"(?:\w+\.)*(?:Assertion|Attribute|FileNotFound|Import|Indentation|Index|IsADirectory|Key|ModuleNotFound|Name"
+    r"|NotADirectory|NotImplemented|Syntax|Type|UnboundLocal|Misconfiguration)(?:Error|Exception)\b"
+)
 EVIDENCE_KEPT = 12
 _HOLE = re.compile(r"(?::? ?)\{(\w+)\}")
 
@@ -142,9 +147,16 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
-        retry=family.retry and not root.remedy and not _in_vain(root, cause, scan),
+        retry=_may_help(root, family) and not _in_vain(root, cause, scan),
         blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
+
+
+def _may_help(root: Event, family: Signature) -> bool:
+    """Whether the same launch can succeed if it is tried again: as its wording says, else as its family does."""
+    if _THE_SAME_AGAIN.match(root.text):
+        return False
+    return family.retry and not root.remedy if root.retry is None else root.retry
 
 
 def _in_vain(root: Event, cause: Cause, scan: Scan) -> bool:
@@ -179,6 +191,10 @@ def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[s
     # What only follows from another says nothing of its own: the launcher's signal, or a log that ends. A lost peer is
     # kept, as its name matters.
     followed = [event for event in followed if event.strength >= WEAK or event.family in (_LOST, LAUNCHER)]
+    # Nor did a warning follow that stands before the cause. A launcher may write before Slurm says why.
+    followed = [
+        event for event in followed if event.file != root.file or event.line >= root.line or event.family == LAUNCHER
+    ]
     for family in _unique(event.family for event in followed if event.family != root.family):
         links.append(_link(family, [event for event in followed if event.family == family], families))
     return links

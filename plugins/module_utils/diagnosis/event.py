@@ -41,6 +41,7 @@ class Event:
     `process`: its number, where a prefix of the line has it.
     `witness`: Slurm, the preflight or the node's sampler said it. What is in a log, any program may have printed.
     `what`, `remedy`: those of the wording or of the event, where it has its own; otherwise those of its family.
+    `retry`: whether another try can help, where its wording says so.
     """
 
     family: str
@@ -63,6 +64,7 @@ class Event:
     caught: bool = False
     process: str = ""
     witness: bool = False
+    retry: bool | None = None
 
     @property
     def stream(self) -> tuple[str, int | None, str | None, str]:

@@ -84,13 +84,14 @@ def _mark(line: Line, events: FileEvents) -> None:
 
 
 class _Meaning(NamedTuple):
-    """What a line means: the family and strength of a wording, what its pattern captured, its own remedy and sense."""
+    """What a line means: family and strength of a wording, what its pattern captured, its remedy, sense and retry."""
 
     family: str
     strength: int
     groups: Mapping[str, str | None] = {}
     remedy: str = ""
     what: str = ""
+    retry: bool | None = None
 
 
 _LAUNCHER = _Meaning(LAUNCHER, ECHO)
@@ -240,8 +241,7 @@ class Reader:
                 outlived(text, file_events)
             return None
         _mark(line, file_events)
-        progress = phrases.progress(text) if phrases.one_of(phrases.PROGRESS_WORDS, text) else None
-        if progress:
+        if progress := phrases.progress(text) if phrases.one_of(phrases.PROGRESS_WORDS, text) else None:
             self._step_at = progress.start()
             file_events.progress += 1
             file_events.step_line = line.number
@@ -327,7 +327,7 @@ class Reader:
                 known = hit.groupdict()
                 if "{place}" in (match.what or signature.what):
                     known["place"] = last_words.place_of(frames).where
-                best = _Meaning(signature.family, match.strength, known, match.remedy, match.what)
+                best = _Meaning(signature.family, match.strength, known, match.remedy, match.what, match.retry)
         if best is not None or before is None:
             return best
         meant = phrases.meant(text, frames)
@@ -347,10 +347,10 @@ class Reader:
         least = CAUSE if phrases.NO_ERROR.search(text[:160]) else ECHO
         for number in dict.fromkeys(self._owners[at] for at in held if at < len(self._owners)):
             signature, match = self._anywhere[number]
-            if match.strength >= least and (not best or match.strength > best.strength):
-                hit = match.regex.search(text)
-                if hit:
-                    best = _Meaning(signature.family, match.strength, hit.groupdict(), match.remedy, match.what)
+            stronger = match.strength >= least and (not best or match.strength > best.strength)
+            if stronger and (hit := match.regex.search(text)):
+                known = hit.groupdict()
+                best = _Meaning(signature.family, match.strength, known, match.remedy, match.what, match.retry)
         if (
             best is not None
             and (best.strength > RAISED or not phrases.ECHOES.search(text))
@@ -367,7 +367,7 @@ class Reader:
         return None
 
     def _made(self, line: Line, file_events: FileEvents, meaning: _Meaning, after: str = "") -> Event:
-        family, strength, groups, remedy, what = meaning
+        family, strength, groups, remedy, what, retry = meaning
         task = phrases.TASK.search(line.text)
         if task and family == LAUNCHER and "Exited with exit code" in line.text:
             # The rank that failed first is worth more than the launcher's end of the others.
@@ -396,4 +396,5 @@ class Reader:
             captured=tuple((name, value) for name, value in groups.items() if value),
             remedy=remedy,
             what=what,
+            retry=retry,
         )

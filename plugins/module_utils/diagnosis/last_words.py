@@ -44,9 +44,11 @@ _GOT_SIGNAL = re.compile(r".*\b[Rr]eceived (?:Signals\.SIG\w+|\d+) death\b")
 # srun sends one as well, after another rank has failed.
 _SIGNALLED = "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)"
 _CUT_SHORT = "the log ends within a traceback"
+_COMPLAINED = "the log ends within a traceback; this complaint stands before it"
 _CUT_REMEDY = (
     "The program raised an exception. Its message is missing here: look for it in the other logs of that rank."
 )
+_COMPLAINED_REMEDY = f"Read that line first: it may say why. {_CUT_REMEDY}"
 _LOGGED = "the log ends with an error that the program logged"
 _ABORTS = re.compile(r"MPI_ABORT was invoked|application called MPI_Abort\(")
 _SAYS_WORDS = re.compile(r"[^\W\d_]{2,} +[^\W\d_]{2,}")
@@ -191,21 +193,31 @@ def at_the_end(heard: Sequence[Line], streams: Iterable[Stream], file_events: Fi
     if _GOT_SIGNAL.match(heard[-1].text):
         return LastWord(heard[-1], CANCELLED, WEAK, _SIGNALLED)
     return (
-        _cut_short(heard[-1], streams)
+        _cut_short(heard, streams, file_events)
         or _of_glog(heard, file_events)
         or _of_hydra(heard, file_events)
         or _logged(heard, file_events)
     )
 
 
-def _cut_short(line: Line, streams: Iterable[Stream]) -> LastWord | None:
-    """The last line of a log that ends within a traceback, after everything that it reports."""
+def _cut_short(heard: Sequence[Line], streams: Iterable[Stream], file_events: FileEvents) -> LastWord | None:
+    """The last line of a log that ends within a traceback; without any event in it, the complaint right before that."""
+    line = heard[-1]
     opened = [stream for stream in streams if stream.open_traceback and not stream.headless]
     if not any(not phrases.LAUNCHERS.search(stream.frames) for stream in opened):
         return None
     indented = line.text[:1] in " \t" and not phrases.progress(line.text)
     inside = phrases.FRAME.match(line.text) or indented or phrases.HEADER.search(line.text)
-    return LastWord(line, UNEXPLAINED, CUT, _CUT_SHORT, _CUT_REMEDY) if inside else None
+    if not inside:
+        return None
+    if not _shows_nothing(file_events):
+        return LastWord(line, UNEXPLAINED, CUT, _CUT_SHORT, _CUT_REMEDY)
+    began = min(stream.began for stream in opened)
+    before = [other for other in heard if began - LAST <= other.number < began and other.text[0] not in " \t"]
+    complaints = [other for other in before if phrases.COMPLAINT.match(other.text)]
+    if complaints and not (phrases.NO_ERROR.search(complaints[-1].text) or phrases.NOISE.search(complaints[-1].text)):
+        return LastWord(complaints[-1], UNEXPLAINED, CUT, _COMPLAINED, _COMPLAINED_REMEDY)
+    return LastWord(line, UNEXPLAINED, CUT, _CUT_SHORT, _CUT_REMEDY)
 
 
 def _of_glog(heard: Sequence[Line], file_events: FileEvents) -> LastWord | None:

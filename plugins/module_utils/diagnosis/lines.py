@@ -34,7 +34,7 @@ _PREFIX = re.compile(
       \[(?:rank|default|Rank\ )(?P<rank>\d{1,7})\]:\ ?            # torch; torchrun --redirects
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[^()\n]{1,60}\ )?pid=(?P<pid>\d+)(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?  # ray, vLLM
-    | (?P<level>[A-Z]{4,8})\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[\w+\.py:\d+\]\ # vLLM
+    | (?P<level>[A-Z]{4,8})\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[?\w+\.py:\d+\]\ # vLLM
         (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
     | \[[\d\- :.,]{19,26}\]\ [\w.]+:\ (?:\[[\w/]+\]\ )*?\[(?P<named>[A-Z]{4,8})\]\ # torch 2.0 to 2.2
         (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
@@ -45,7 +45,9 @@ _PREFIX = re.compile(
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
         (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d
             |\w*(?:Error|Exception|Interrupt|Iteration|Exit)\b|(?:\w+\.)+\w+:\ )
-    | [\w./-]{1,80}/\d+\ (?=\[(?:rank|default)\d)              # nemo-run: role/replica
+    | (?!\d|[Ee]poch|[Ss]tep|[Ii]ter|[Bb]atch)[\w./-]{1,80}[/_-]\d+\ (?: # docker compose: service-1  |
+        (?P<bar>\ {0,40}\|\ )|(?=\[(?:rank|default)\d))          # nemo-run: role/replica
+    | (?:ERROR|CRITICAL):\ {4,5}(?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b) # uvicorn
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
     re.VERBOSE,
@@ -148,12 +150,12 @@ def _message(number: int, text: str) -> Line:
         name = prefix["node"]
         if name and _EXCEPTION_NAME.search(name):
             break
-        position = prefix.end()
         number_of = prefix["rank"] or prefix["mpi"] or (prefix["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank
         node = name or prefix["ip"] or node
         stamp = prefix["stamp"] or stamp
-        process = prefix["pid"] or process
+        process = prefix["pid"] or (prefix["bar"] and text[position : prefix.start("bar")].strip()) or process
+        position = prefix.end()
         level = prefix["level"] or prefix["named"] or prefix["letter"] or level
     margin = _MARGIN.match(text, position) if text.startswith("  ", position) else None
     position = margin.end() if margin else position

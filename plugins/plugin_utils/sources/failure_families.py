@@ -32,7 +32,7 @@ Pattern = Union[str, Sequence[str]]
 _TEXTS = ("family", "what", "remedy")
 _SWITCHES = ("retry", "blames_node")
 _KEYS = (*_TEXTS, "evidence", "look", "parts", *model.WHERE, "examples", *_SWITCHES)
-_OF_A_MATCH = ("regex", "strength", "what", "evidence", "remedy", "printed_by", "examples")
+_OF_A_MATCH = ("regex", "strength", "what", "evidence", "remedy", "retry", "printed_by", "examples")
 _MATCH_KEYS = {"says": (*_OF_A_MATCH, "needles"), "raises": (*_OF_A_MATCH, "frames")}
 STRENGTHS = {
     "decisive": model.DECISIVE,
@@ -98,7 +98,7 @@ def compiled(family: JsonObject) -> JsonObject:
 
 
 def _compiled_match(match: JsonObject, parts: Mapping[str, Pattern], kind: str) -> JsonObject:
-    data: JsonObject = {key: match[key] for key in ("what", "remedy") if key in match}
+    data: JsonObject = {key: match[key] for key in ("what", "remedy", "retry") if key in match}
     data.update({key: pattern(match[key], parts) for key in ("regex", "frames") if key in match})
     base, more = _STRENGTH.findall(match.get("strength", "cause"))[0]
     data["strength"] = STRENGTHS[base] + int(more or 0)
@@ -167,9 +167,7 @@ def _mistakes(family: Mapping[str, Any], taken: Container[str]) -> list[str]:
         mistakes.append(f"family {name!r} is not a valid name: lower-case letters, digits and _, at most 40")
     if name in taken:
         mistakes.append(f"family {name!r} is one of the collection's: choose another name")
-    for key in _SWITCHES:
-        if key in family and not isinstance(family[key], bool):
-            mistakes.append(f"{key} must be true or false, not {family[key]!r}")
+    mistakes += _switch_mistakes(family, "")
     parts = family.get("parts") or {}
     if not isinstance(parts, Mapping) or not all(_text(part) or _texts(part) for part in parts.values()):
         return [*mistakes, "parts must be a map: the name of each part, and its pattern or a list of alternatives"]
@@ -211,7 +209,7 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
             f".strength {strength!r} is not allowed; allowed are {', '.join(STRENGTHS)}, also with a digit more "
             "or less: cause+1"
         )
-    mistakes += _evidence_mistakes(match, ".")
+    mistakes += _evidence_mistakes(match, ".") + _switch_mistakes(match, ".")
     releases, examples = match.get("printed_by"), match.get("examples")
     if releases is not None and not (_texts(releases) and all(map(_RELEASE.match, releases))):
         mistakes.append(".printed_by must be a list of programs with their releases, such as Slurm 22.05.8")
@@ -225,6 +223,14 @@ def _match_mistakes(match: Mapping[str, Any], keys: Sequence[str], parts: Mappin
                 "each line has one"
             )
     return mistakes
+
+
+def _switch_mistakes(given: Mapping[str, Any], before: str) -> list[str]:
+    return [
+        f"{before}{key} must be true or false, not {given[key]!r}"
+        for key in _SWITCHES
+        if key in given and not isinstance(given[key], bool)
+    ]
 
 
 def _evidence_mistakes(given: Mapping[str, Any], before: str) -> list[str]:

@@ -37,7 +37,7 @@ from tests.unit.diagnosis.test_lookalikes import TRACEBACK, advised
         ),
         (
             TRACEBACK.format(file="app.py", function="main", message="wandb.errors.CommError: returned error 404"),
-            "offline",
+            "hub_auth",
             "refused",
         ),
         (

@@ -318,7 +318,7 @@ FIXTURES = {
         "slurmstepd: error: pyxis:     [ERROR] No such file or directory: /containers/pytorch.sqsh\n",
         "container_start",
         "pyxis",
-        ("container.image", "container.mounts"),
+        ("container.image", "shared storage"),
     ),
     "enroot: no InfiniBand on a node": Fixture(
         "gpu03:1:2 [0] transport/net_ib.cc:1000 NCCL WARN NET/IB : Got completion from peer 10.0.0.1<4242> with "

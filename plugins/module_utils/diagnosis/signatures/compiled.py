@@ -12,14 +12,15 @@ FAMILIES = r"""
  "Build it in the environment that runs it: lock torch and the extension together (`environment.project`), one CUDA
  only (`setup.modules`, `container.image`), and nothing in `env.LD_LIBRARY_PATH` or `env.PYTHONPATH` from
  elsewhere.", "look": "Compare the versions in that line with what the ranks import: `preflight.imports` shows each
- package's version on each node.", "says": [{"regex": "(?:ImportError|OSError|RuntimeError|AttributeError|symbol
- lookup error).*undefined symbol: (?P<symbol>(?!_*(?:nvJitLink|cu(?:blas|dnn|sparse|solver|fft))|nccl)\\S+)",
- "strength": 31, "needles": ["undefined symbol: "]}, {"what": "a binary needs a newer system library than the node
- has", "remedy": "Run it in an image with a newer system (`container.image`), or build it on a system like the
- nodes'. A newer libstdc++ may come from a module (`setup.modules`) or from conda; a newer glibc may not.", "regex":
- "version [`']?(?:GLIBC|GLIBCXX|CXXABI)_[\\d.]+'? not found", "strength": 30, "needles": ["version 'CXXABI_",
- "version 'GLIBCXX_", "version 'GLIBC_", "version CXXABI_", "version GLIBCXX_", "version GLIBC_", "version
- `CXXABI_", "version `GLIBCXX_", "version `GLIBC_"]}], "raises": [{"regex": "module compiled against (?:API|ABI)
+ package's version on each node.", "retry": false, "says": [{"regex":
+ "(?:ImportError|OSError|RuntimeError|AttributeError|symbol lookup error).*undefined symbol:
+ (?P<symbol>(?!_*(?:nvJitLink|cu(?:blas|dnn|sparse|solver|fft))|nccl)\\S+)", "strength": 31, "needles": ["undefined
+ symbol: "]}, {"what": "a binary needs a newer system library than the node has", "remedy": "Run it in an image with
+ a newer system (`container.image`), or build it on a system like the nodes'. A newer libstdc++ may come from a
+ module (`setup.modules`) or from conda; a newer glibc may not.", "regex": "version
+ [`']?(?:GLIBC|GLIBCXX|CXXABI)_[\\d.]+'? not found", "strength": 30, "needles": ["version 'CXXABI_", "version
+ 'GLIBCXX_", "version 'GLIBC_", "version CXXABI_", "version GLIBCXX_", "version GLIBC_", "version `CXXABI_",
+ "version `GLIBCXX_", "version `GLIBC_"]}], "raises": [{"regex": "module compiled against (?:API|ABI)
  version|Detected that PyTorch and \\S+ were compiled with different CUDA|object has no attribute
  '(?:__version__|_C)'", "strength": 30}, {"what": "a module is imported before it is complete", "remedy": "Two
  modules import each other, or a file of the program has the name of that package: rename the file, or import where
@@ -83,15 +84,20 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  program itself is an argument in `command`; RANKZERO_PORTS has ports that are free on the first node.", "look":
  "See which process holds the port on that node (`ss -ltnp`): an earlier run, or a second launcher of this job.",
  "retry": true, "says": [{"regex": "(?:Error|errno|error|EADDRINUSE|failed to|bind|Errno 98).*[Aa]ddress already in
- use|EADDRINUSE|\\[Errno 98\\]", "strength": 30, "needles": ["EADDRINUSE", "[Errno 98]", "ddress already in use"]}],
- "raises": [{"regex": "another process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|not
- available|unavailable)|\\b[Pp]ort\\w*.{0,60} is (?:already )?(?:used|taken|occupied) by", "strength": 30}]},
+ use|EADDRINUSE|\\[Errno 98\\]", "strength": 30, "needles": ["EADDRINUSE", "[Errno 98]", "ddress already in use"]},
+ {"what": "port {port} belongs to the system", "remedy": "Leave `launcher.port` on auto, or choose one above 1023:
+ those below are for services such as ssh.", "regex": "(?:bind|listen)\\b.*[\\]:.
+ ](?P<port>[1-9]\\d?\\d?|10[01]\\d|102[0-3])\\b \\(errno: \\d+ - (?:Address already in use|Permission denied)",
+ "strength": 31, "needles": [" - Address already in use", " - Permission denied"]}], "raises": [{"regex": "another
+ process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|not available|unavailable)", "strength":
+ 30}, {"retry": false, "regex": "\\b[Pp]ort\\w*.{0,60} is (?:already )?(?:used|taken|occupied) by", "strength":
+ 30}]},
 {"family": "build", "what": "a package could not be installed", "remedy": "Resolve it before the job: correct and
  lock the project (`environment.project`), or bring wheels (`environment.mode: wheelhouse`).", "look": "Read the
- first error of the build above that line: it names the package and what it lacks.", "says": [{"regex": "^ERROR:
- (?:Cannot install|Could not (?:find a version|install packages|build wheels)|No matching distribution|Failed
- (?:building|to build)|ResolutionImpossible|Package '\\S+' requires|Exception:|Cannot uninstall|Invalid
- requirement|Double requirement)|^error: (?:subprocess-exited-with-error|Distribution
+ first error of the build above that line: it names the package and what it lacks.", "retry": false, "says":
+ [{"regex": "^ERROR: (?:Cannot install|Could not (?:find a version|install packages|build wheels)|No matching
+ distribution|Failed (?:building|to build)|ResolutionImpossible|Package '\\S+' requires|Exception:|Cannot
+ uninstall|Invalid requirement|Double requirement)|^error: (?:subprocess-exited-with-error|Distribution
  `|metadata-generation-failed|legacy-install-failure|Failed to (?:fetch|download|build|prepare|install))|No solution
  found when resolving|\\u00d7 (?:No solution|Failed to (?:build|download))|Failed to build (?:`|installable)|The
  lockfile at .* needs to be updated|Unable to find
@@ -122,11 +128,16 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  a non-zero code: ", ": failed to solve: "]}, {"what": "code could not be compiled", "remedy": "The compiler's own
  message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no
  compiler: `setup.modules`, or another `container.image`.", "regex": "^g?make(?:\\[\\d+\\])?: \\*\\*\\* ",
- "strength": 15, "needles": [": *** "]}, {"regex": "^ERROR: pip's dependency resolver does not", "strength": 10,
- "needles": ["ERROR: pip's dependency resolver does not"]}], "raises": [{"what": "code could not be compiled",
- "remedy": "The compiler's own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a
- library, or there is no compiler: `setup.modules`, or another `container.image`.", "regex": "Error building
- extension|Error compiling objects|CompileError|nvcc\\S* (?:not found|failed)|InductorError:
+ "strength": 15, "needles": [": *** "]}, {"what": "pip installed packages that do not fit each other: {package}
+ requires {wanted}", "remedy": "pip reports it and goes on: it is the cause only where the program then fails to
+ import or call that package. Choose versions that fit each other in the project (`environment.project`) and lock
+ them.", "regex": "^(?P<package>[\\w.-]+ \\S+) requires (?P<wanted>[^,]+), (?:but you have (?P<found>\\S+ \\S+)
+ which is incompatible|which is not installed)\\.?$", "strength": 11, "needles": [" which is incompatible", "which
+ is not installed"]}, {"regex": "^ERROR: pip's dependency resolver does not", "strength": 10, "needles": ["ERROR:
+ pip's dependency resolver does not"]}], "raises": [{"what": "code could not be compiled", "remedy": "The compiler's
+ own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no
+ compiler: `setup.modules`, or another `container.image`.", "regex": "Error building extension|Error compiling
+ objects|CompileError|nvcc\\S* (?:not found|failed)|InductorError:
  \\S*(?:CalledProcess|Compile|FileNotFound)\\w*|Failed to find C compiler", "strength": 30}, {"regex":
  "CalledProcessError.*\\bpip", "strength": 21}, {"what": "code could not be compiled", "remedy": "The compiler's own
  message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no
@@ -139,12 +150,12 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  "remedy": "The cache is local to a node or a container. Put it on shared storage, which `container.mounts` mounts:
  `launch_cluster.caches` moves NEMO_HOME, HF_HOME and others below one folder, `env.NEMO_HOME` only this one. If
  rank 0 fails as well, the program made no iterator for its data: check `data`.", "look": "See whether rank 0 has
- the data and only other nodes do not: then the cache is local to a node.", "says": [], "raises": [{"regex":
- "'NoneType' object is not an iterator", "strength": 30}]},
+ the data and only other nodes do not: then the cache is local to a node.", "retry": false, "says": [], "raises":
+ [{"regex": "'NoneType' object is not an iterator", "strength": 30}]},
 {"family": "checkpoint", "what": "a checkpoint is damaged or does not fit the model", "remedy": "Start from an older
  one (`checkpoint.dir`), or with the layout it was saved in (`parallelism.*`). A file that is cut short was probably
  written when the disk was full or the job ended.", "look": "See whether the file that it names is complete (size,
- time of its last change), and which layout it was saved in.", "says": [], "raises": [{"regex":
+ time of its last change), and which layout it was saved in.", "retry": false, "says": [], "raises": [{"regex":
  "SafetensorError|[Ee]rror while deserializing
  header|HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader(?:Length|Start|Deserialization)|incomplete
  metadata|PytorchStreamReader failed|failed finding central directory|invalid load key|UnpicklingError|Ran out of
@@ -201,20 +212,20 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  ["Getting socket times out", "Remote Rank did not send the data in time"]}, {"what": "ranks called different
  collectives at the same point", "remedy": "The message names the two calls: operation, shape or type differ. A
  branch, a batch or a list of parameters is not the same on all ranks; another try will not help.", "regex":
- "Detected mismatch between collectives", "strength": 31, "needles": ["Detected mismatch between collectives"]},
- {"regex": "DEADLINE_EXCEEDED: Barrier timed out.*[Ss]hutdown|[Ss]hutdown [Bb]arrier .*(?:fail|timed out)",
- "strength": 13, "needles": ["DEADLINE_EXCEEDED: Barrier timed out", "hutdown Barrier ", "hutdown barrier "]},
- {"remedy": "Read the log of rank 0: it ended, or was still busy alone, while the others waited for it. Often it
- exports, downloads or saves what no other rank does: put that in a step of its own, or stage it before (`data`,
- role tokenizer), or give the process group a longer timeout (an argument of the program in `command`). If rank 0
- only waits, the network is the cause: `fabric`.", "regex": "retrieving ncclUniqueId from|wait timeout after \\d+
- ?ms(?!, keys)|possible application crash on rank 0", "strength": 13, "needles": ["possible application crash on
- rank 0", "retrieving ncclUniqueId from", "wait timeout after "]}], "raises": [{"regex": "monitoredBarrier",
- "strength": 30}]},
+ "Detected mismatch between collectives|NCCL WARN Mismatched collective detected", "strength": 31, "needles":
+ ["Detected mismatch between collectives", "NCCL WARN Mismatched collective detected"]}, {"regex":
+ "DEADLINE_EXCEEDED: Barrier timed out.*[Ss]hutdown|[Ss]hutdown [Bb]arrier .*(?:fail|timed out)", "strength": 13,
+ "needles": ["DEADLINE_EXCEEDED: Barrier timed out", "hutdown Barrier ", "hutdown barrier "]}, {"remedy": "Read the
+ log of rank 0: it ended, or was still busy alone, while the others waited for it. Often it exports, downloads or
+ saves what no other rank does: put that in a step of its own, or stage it before (`data`, role tokenizer), or give
+ the process group a longer timeout (an argument of the program in `command`). If rank 0 only waits, the network is
+ the cause: `fabric`.", "regex": "retrieving ncclUniqueId from|wait timeout after \\d+ ?ms(?!, keys)|possible
+ application crash on rank 0", "strength": 13, "needles": ["possible application crash on rank 0", "retrieving
+ ncclUniqueId from", "wait timeout after "]}], "raises": [{"regex": "monitoredBarrier", "strength": 30}]},
 {"family": "container_start", "what": "the container could not start", "remedy": "Check `container.image` (does the
  path exist on every node, may it be read?), `container.mounts` (each source must exist on the nodes) and free space
  where images are unpacked.", "look": "Read the lines of the container runtime next to it: they name the image, the
- mount or the folder that it could not use.", "says": [{"regex":
+ mount or the folder that it could not use.", "retry": false, "says": [{"regex":
  "pyxis:\\s+(?:\\[ERROR\\]|mktemp|nvidia-container|no such|invalid|could not find)|pyxis:
  {2,}(?!\\[(?:INFO|WARN))\\S.{0,300}(?:[Ee]rror\\b|[Ff]ail|[Cc]ould not|[Cc]annot|[Nn]o
  (?:such|space)|[Dd]enied|[Ii]nvalid|[Nn]ot (?:found|permitted|supported)|[Uu]nable)|enroot-\\w+|^\\[ERROR\\]
@@ -225,17 +236,52 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  access denied|Error response from daemon", "strength": 30, "needles": ["ERROR  : ", "Error response from daemon",
  "FATAL:", "OCI runtime", "[ERROR] ", "container_linux", "could not open image", "crun: ", "enroot-", "failed to
  create ", "manifest unknown", "oci runtime", "pull access denied", "pyxis:", "runc run failed",
- "toomanyrequests"]}, {"regex": "^FATAL:\\s+\\S.*(?:executable file not found|not found in \\$PATH)|^Error: unable
- to copy from source|nvidia-container-cli: |requested access to the resource is denied|enroot-nsenter: |^Error:
- (?:initializing source|reading manifest|OCI|crun)", "strength": 32, "needles": ["Error: OCI", "Error: crun",
- "Error: initializing source", "Error: reading manifest", "Error: unable to copy from source", "enroot-nsenter: ",
- "executable file not found", "not found in $PATH", "nvidia-container-cli: ", "requested access to the resource is
- denied"]}, {"what": "this user may not use Docker on that node", "remedy": "Start the container with a runtime that
- any user may use: `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission denied while trying to
- connect to the [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to connect to the "]},
- {"regex": "error: pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke spank plugin
- stack|required plugin spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack", "error:
- pyxis: ", "required plugin spank_pyxis"]}], "raises": []},
+ "toomanyrequests"]}, {"what": "the image was not found, or may not be read", "remedy": "`container.image` must name
+ what every node sees: the path of a file on shared storage, or a name with its tag as the registry writes it. A
+ private registry wants a login of yours on the nodes.", "regex": "\\[ERROR\\] No such file or directory:
+ \\S*\\.sqsh|[Cc]ould not open image|manifest unknown|pull access denied|requested access to the resource is
+ denied|^Error: (?:initializing source|reading manifest|unable to copy from source)|pyxis: no such container:
+ |\\[ERROR\\] (?:Invalid image|URL http)", "strength": 32, "needles": ["Error: initializing source", "Error: reading
+ manifest", "Error: unable to copy from source", "[ERROR] Invalid image", "[ERROR] No such file or directory: ",
+ "[ERROR] URL http", "manifest unknown", "ould not open image", "pull access denied", "pyxis: no such container: ",
+ "requested access to the resource is denied"]}, {"what": "the registry limits how often images are pulled",
+ "remedy": "Import the image once, before the job, into a file on shared storage, and name that file in
+ `container.image`.", "retry": true, "regex": "toomanyrequests", "strength": 33, "needles": ["toomanyrequests"]},
+ {"what": "a folder could not be mounted into the container", "remedy": "Each source in `container.mounts` must
+ exist on every node, and may be read by you there; a target below a read-only mount does not work.", "regex":
+ "enroot-mount: |mount source \\S+ doesn.t exist|bind source path does not exist|error mounting \\\\?\"",
+ "strength": 32, "needles": ["bind source path does not exist", "enroot-mount: ", "error mounting ", "mount source
+ "]}, {"what": "the image does not have the program that is to be started in it", "remedy": "`command` must name a
+ program of the image: on its `PATH`, or with its full path there. The ranks are started by a shell: an image
+ without /bin/bash cannot run them.", "regex": "(?:^FATAL:|runc|OCI|container_linux|unable to start
+ container).*(?:not found in \\$PATH|exec: \\\\?\"[^\"]+\": (?:stat|permission denied))|enroot-switchroot: failed to
+ execute: |crun: open executable: ", "strength": 32, "needles": ["\": permission denied", "\": stat", "crun: open
+ executable: ", "enroot-switchroot: failed to execute: ", "not found in $PATH"]}, {"what": "the container runtime
+ could not give the container its GPUs", "remedy": "NVIDIA's container toolkit is missing on that node, or does not
+ fit its driver: `nvidia-smi` there shows whether the driver works. The administrators mend it; `resources.exclude`
+ leaves the node out. A job that needs no GPU asks for none (`resources.gpus_per_node: 0`).", "regex":
+ "nvidia-container-cli(?:: |\")|nvidia-container-runtime-hook|could not select device driver|unresolvable CDI
+ devices", "strength": 33, "needles": ["could not select device driver", "nvidia-container-cli\"",
+ "nvidia-container-cli: ", "nvidia-container-runtime-hook", "unresolvable CDI devices"]}, {"what": "the node does
+ not let this user create a container", "remedy": "Nothing in the job is wrong: user namespaces, loop devices or the
+ folder of the runtime are not set up for users there. If it is one node, launch without it (`resources.exclude`);
+ show the line to the administrators.", "regex": "enroot-nsenter: |[Ff]ailed to create user
+ namespace|^(?:FATAL|ERROR) *:.*(?:loop device|newuidmap|setuid)|mkdir: cannot create directory \\S+enroot\\S*:
+ Permission denied", "strength": 32, "needles": ["enroot-nsenter", "user namespace", "loop device", "newuidmap",
+ "setuid", "mkdir: cannot create"]}, {"what": "the file of the image cannot be mounted or unpacked", "remedy": "That
+ file is cut short, damaged, or of another format than the node reads: build or import it again, and compare sizes
+ after a copy.", "regex": "failed to mount squashfs|[Uu]nsquashfs\\b.*(?:[Ff]ailed|[Ee]rror|FATAL)|SQUASHFS
+ error|^FATAL:.*(?:not a SIF file|image format not recognized)", "strength": 32, "needles": ["SQUASHFS error",
+ "Unsquashfs", "failed to mount squashfs", "image format not recognized", "not a SIF file", "unsquashfs"]}, {"what":
+ "{file} is taken for the name of an image in a registry", "remedy": "Write `container.image` with its full path:
+ without a slash, pyxis looks for it in a registry.", "regex": "pyxis: importing docker image:
+ (?P<file>[^/\\s]+\\.sqsh)\\s*$", "strength": 19, "needles": ["pyxis: importing docker image: "]}, {"what": "this
+ user may not use Docker on that node", "remedy": "Start the container with a runtime that any user may use:
+ `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission denied while trying to connect to the
+ [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to connect to the "]}, {"regex": "error:
+ pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke spank plugin stack|required plugin
+ spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack", "error: pyxis: ", "required plugin
+ spank_pyxis"]}], "raises": []},
 {"family": "crash", "what": "a process crashed", "remedy": "`env.PYTHONFAULTHANDLER: 1` shows where. Suspect a
  compiled extension, a full /dev/shm, or one node: see whether it is always the same one.", "look": "See which rank
  and which node crashed first, whether it is always the same node, and what that rank logged before.", "retry":
@@ -281,35 +327,42 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  CUDA_VISIBLE_DEVICES on that node with what the rank asked for; `dmesg` shows an Xid if the GPU is broken.",
  "retry": true, "blames_node": true, "says": [{"what": "a program printed a message of the kernel about a GPU",
  "remedy": "Compare it with `dmesg` on that node, which only the kernel writes. If it is there, exclude the node:
- `resources.exclude`.", "regex": "NVRM: Xid|\\bXid \\(PCI", "strength": 30, "needles": ["NVRM: Xid", "Xid (PCI"]},
- {"regex": "[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:? *0\\b)|GPU (?:is lost|has fallen off the bus)|double bit
- ECC", "strength": 30, "needles": ["GPU has fallen off the bus", "GPU is lost", "double bit ECC", "ncorrectable "]},
- {"regex": "CUDA error\\((?:7\\d\\d|46|100|999)\\), |CUDA error: (?:unknown error|initialization error|all
- CUDA-capable devices are busy|system not yet initialized|hardware stack error|mapping of buffer|driver shutting
- down|uncorrectable)|Cuda failure (?:\\d+ )?\\'(?!out of memory|driver shutting)", "strength": 30, "needles": ["UDA
- error(", "UDA error: all CUDA-capable devices are busy", "UDA error: driver shutting down", "UDA error: hardware
- stack error", "UDA error: initialization error", "UDA error: mapping of buffer", "UDA error: system not yet
- initialized", "UDA error: uncorrectable", "UDA error: unknown error", "uda failure "]}, {"what": "an operation on
- the GPU failed", "remedy": "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which
- operation. Only if one node alone fails so again, exclude it: `resources.exclude`.", "regex": "CUDA error: (?:an
- illegal (?:memory access|instruction)|unspecified launch failure|misaligned
- address)|CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)", "strength": 23, "needles":
- ["CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_MAPPING_ERROR", "CUDA error: an
- illegal instruction", "CUDA error: an illegal memory access", "CUDA error: misaligned address", "CUDA error:
- unspecified launch failure", "CUDNN_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR",
+ `resources.exclude`.", "regex": "NVRM: Xid|\\bXid \\(PCI|NVRM: fallen off the bus", "strength": 30, "needles":
+ ["NVRM: Xid", "NVRM: fallen off the bus", "Xid (PCI"]}, {"regex": "[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:?
+ *0\\b)|GPU (?:is lost|has fallen off the bus)|double bit ECC", "strength": 30, "needles": ["GPU has fallen off the
+ bus", "GPU is lost", "double bit ECC", "ncorrectable "]}, {"regex": "CUDA error\\((?:7\\d\\d|46|100|999)\\), |CUDA
+ error: (?:unknown error|initialization error|all CUDA-capable devices are busy|system not yet initialized|hardware
+ stack error|mapping of buffer|driver shutting down|uncorrectable)|Cuda failure (?:\\d+ )?\\'(?!out of memory|driver
+ shutting)", "strength": 30, "needles": ["UDA error(", "UDA error: all CUDA-capable devices are busy", "UDA error:
+ driver shutting down", "UDA error: hardware stack error", "UDA error: initialization error", "UDA error: mapping of
+ buffer", "UDA error: system not yet initialized", "UDA error: uncorrectable", "UDA error: unknown error", "uda
+ failure "]}, {"what": "an operation on the GPU failed", "remedy": "Mostly a kernel reads outside of its memory:
+ `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one node alone fails so again, exclude it:
+ `resources.exclude`.", "regex": "CUDA error: (?:an illegal (?:memory access|instruction)|unspecified launch
+ failure|misaligned address)|CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)", "strength":
+ 23, "needles": ["CUBLAS_STATUS_EXECUTION_FAILED", "CUBLAS_STATUS_INTERNAL_ERROR", "CUBLAS_STATUS_MAPPING_ERROR",
+ "CUDA error: an illegal instruction", "CUDA error: an illegal memory access", "CUDA error: misaligned address",
+ "CUDA error: unspecified launch failure", "CUDNN_STATUS_EXECUTION_FAILED", "CUDNN_STATUS_INTERNAL_ERROR",
  "CUDNN_STATUS_MAPPING_ERROR"]}, {"what": "an operation on the GPU failed", "remedy": "Mostly a kernel reads outside
  of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one node alone fails so again, exclude
  it: `resources.exclude`.", "regex": "\\bCUDA_ERROR_(?:ILLEGAL_ADDRESS|LAUNCH_FAILED|MISALIGNED_ADDRESS)\\b|Memory
  access fault by GPU node", "strength": 23, "needles": ["CUDA_ERROR_ILLEGAL_ADDRESS", "CUDA_ERROR_LAUNCH_FAILED",
- "CUDA_ERROR_MISALIGNED_ADDRESS", "Memory access fault by GPU node"]}, {"regex": "Set visible device failed, invalid
- device|NPU function error", "strength": 15, "needles": ["NPU function error", "Set visible device failed, invalid
- device"]}, {"what": "another process uses the TPU", "remedy": "End the process that the line names, or start one
- process of the program on a node.", "regex": "The TPU is already in use by", "strength": 32, "needles": ["The TPU
- is already in use by"]}, {"remedy": "The rank asks for a GPU that it does not see: compare
- `resources.gpus_per_node` with the processes that the program starts on a node, set no `CUDA_VISIBLE_DEVICES` in
- `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "CUDA error: (?:invalid device ordinal|no
- CUDA-capable device)|Invalid CUDAPlace\\(", "strength": 30, "needles": ["CUDA error: invalid device ordinal", "CUDA
- error: no CUDA-capable device", "Invalid CUDAPlace("]}, {"regex": "unable to create
+ "CUDA_ERROR_MISALIGNED_ADDRESS", "Memory access fault by GPU node"]}, {"retry": false, "regex": "Set visible device
+ failed, invalid device", "strength": 15, "needles": ["Set visible device failed, invalid device"]}, {"what": "an
+ operation on the NPU failed, or did not end in time", "remedy": "Read what the other ranks wrote at that time: one
+ that ended or waits elsewhere lets this one wait. `npu-smi info` shows whether the NPU is well; if it happens on
+ the same node again, exclude it (`resources.exclude`).", "retry": true, "regex": "NPU function error|wait for
+ compute device to finish failed, runtime result", "strength": 15, "needles": ["NPU function error", "wait for
+ compute device to finish failed, runtime result"]}, {"what": "cuDNN could not start on the GPU", "remedy": "Mostly
+ the memory of the GPU is full when it starts: see who uses it (`monitor.gpu`), and take less. Else compare the
+ versions of the driver, CUDA and the framework on that node.", "regex": "cuDNN failed to initialize", "strength":
+ 30, "needles": ["cuDNN failed to initialize"]}, {"what": "another process uses the TPU", "remedy": "End the process
+ that the line names, or start one process of the program on a node.", "regex": "The TPU is already in use by",
+ "strength": 32, "needles": ["The TPU is already in use by"]}, {"remedy": "The rank asks for a GPU that it does not
+ see: compare `resources.gpus_per_node` with the processes that the program starts on a node, set no
+ `CUDA_VISIBLE_DEVICES` in `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "CUDA error:
+ (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\\(", "strength": 30, "needles": ["CUDA error:
+ invalid device ordinal", "CUDA error: no CUDA-capable device", "Invalid CUDAPlace("]}, {"regex": "unable to create
  StreamExecutor|\\bCUDA_ERROR_(?:INVALID_DEVICE|DEVICE_UNAVAILABLE|ECC_UNCORRECTABLE|SYSTEM_NOT_READY|DEVICE_NOT_LIC
 ENSED)\\b", "strength": 30, "needles": ["CUDA_ERROR_DEVICE_NOT_LICENSED", "CUDA_ERROR_DEVICE_UNAVAILABLE",
  "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_INVALID_DEVICE", "CUDA_ERROR_SYSTEM_NOT_READY", "unable to create
@@ -322,13 +375,14 @@ ENSED)\\b", "strength": 30, "needles": ["CUDA_ERROR_DEVICE_NOT_LICENSED", "CUDA_
 validValue|InvalidConfiguration|InvalidResourceHandle)", "strength": 23}, {"what": "no GPU that computes in bf16 is
  visible", "remedy": "bf16 needs an Ampere GPU or a newer one: fp16 in `command`, or another `resources.gpu_type`.
  If the node has one, the rank does not see it: set no `CUDA_VISIBLE_DEVICES` in `env`.", "regex": "support
- bf16/gpu", "strength": 30}, {"remedy": "The rank asks for a GPU that it does not see: compare
- `resources.gpus_per_node` with the processes that the program starts on a node, set no `CUDA_VISIBLE_DEVICES` in
- `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "invalid device ordinal|But your machine only
- has", "strength": 32}, {"what": "the rank sees no GPU", "remedy": "The rank sees no GPU: `resources.gpus_per_node`,
- no `CUDA_VISIBLE_DEVICES` in `env`, and a build of torch (or jax) with CUDA in `environment.project` or
- `container.image`. A program that need not use one has an argument for it.", "regex": "No CUDA GPUs are
- available|Found no NVIDIA driver", "strength": 30}, {"regex": "Unexpected error from
+ bf16/gpu", "strength": 30}, {"what": "the rank asks for a GPU that it does not see", "remedy": "The rank asks for a
+ GPU that it does not see: compare `resources.gpus_per_node` with the processes that the program starts on a node,
+ set no `CUDA_VISIBLE_DEVICES` in `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "invalid
+ device ordinal|But your machine only has|You requested (?:gpu|GPUs): \\[", "strength": 32}, {"what": "the rank sees
+ no GPU", "remedy": "The rank sees no GPU: `resources.gpus_per_node`, no `CUDA_VISIBLE_DEVICES` in `env`, and a
+ build of torch (or jax) with CUDA in `environment.project` or `container.image`. A program that need not use one
+ has an argument for it.", "regex": "No CUDA GPUs are available|Found no NVIDIA driver", "strength": 30}, {"regex":
+ "Unexpected error from
  cudaGetDeviceCount|CUDA_ERROR_(?!OUT_OF|ASSERT|ILLEGAL|LAUNCH|MISALIGNED|INVALID_(?:VALUE|HANDLE|CONTEXT|PTX|IMAGE|
 SOURCE)|NO_BINARY|UNSUPPORTED)|CUDA-capable device|Cannot (?:access|find) (?:accelerator|GPU)|Unable to initialize
  backend '(?:cuda|gpu|rocm)'(?!.*DEADLINE)|HIP error", "strength": 30}, {"remedy": "The rank sees no GPU:
@@ -351,20 +405,20 @@ ack|Nvlink)\\w*|CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|
  (?:not available|required)|requires? (?:an? )?(?:NVIDIA )?(?:CUDA(?:[- ]capable)?|GPUs?)(?: GPUs?| devices?|
  support| accelerator)?(?:[.,;:!]| but\\b| to\\b| or\\b|\\s*$)", "strength": 31}, {"what": "cuBLAS could not start
  on the GPU", "remedy": "Mostly the memory of the GPU is full when it starts: see who uses it (`monitor.gpu`), and
- take less. Else compare the versions of the driver, CUDA and torch on that node.", "regex":
- "CUBLAS_STATUS_NOT_INITIALIZED", "strength": 31}, {"regex": "on CUDA device \\d+ but torch\\.cuda\\.device_count",
- "strength": 31}]},
+ take less. Else compare the versions of the driver, CUDA and the framework on that node.", "regex":
+ "CUBLAS_STATUS_NOT_INITIALIZED", "strength": 31}, {"retry": false, "regex": "on CUDA device \\d+ but
+ torch\\.cuda\\.device_count", "strength": 31}]},
 {"family": "cuda_max_connections", "what": "CUDA_DEVICE_MAX_CONNECTIONS has not the value that the framework
  asserts", "remedy": "`env: {CUDA_DEVICE_MAX_CONNECTIONS: 1}` with tensor or context parallelism on Hopper and
  older; not 1 with FSDP2. With `parallelism` stated the collection sets it.", "look": "Compare
- CUDA_DEVICE_MAX_CONNECTIONS in the environment of the ranks with the value in that line.", "says": [], "raises":
- [{"regex": "CUDA_DEVICE_MAX_CONNECTIONS", "strength": 33}]},
+ CUDA_DEVICE_MAX_CONNECTIONS in the environment of the ranks with the value in that line.", "retry": false, "says":
+ [], "raises": [{"regex": "CUDA_DEVICE_MAX_CONNECTIONS", "strength": 33}]},
 {"family": "cuda_mismatch", "what": "driver, CUDA, NCCL or GPU architecture do not fit the binaries", "remedy":
  "Take a build for this GPU and driver: another `container.image`, `setup.modules`, or torch index in the project;
  `resources.gpu_type` chooses the GPU.", "look": "Compare the versions of the driver (`nvidia-smi`), of CUDA and of
- torch on that node, and the GPU's compute capability.", "says": [{"regex": "no kernel image is available for
- execution|kernel image is invalid|CUDA driver version is insufficient|driver on your system is too old|unsupported
- toolchain|forward compatibility was attempted on non supported HW|not implemented for CUDA below
+ torch on that node, and the GPU's compute capability.", "retry": false, "says": [{"regex": "no kernel image is
+ available for execution|kernel image is invalid|CUDA driver version is insufficient|driver on your system is too
+ old|unsupported toolchain|forward compatibility was attempted on non supported HW|not implemented for CUDA below
  version|libnvrtc\\S*: cannot open|(?:open|load|find|dlopen)(?:ing)? .{0,40}libnvrtc|undefined symbol:
  (?:_*nvJitLink|cu(?:blas|dnn|sparse|solver|fft)|nccl)\\S*|nvrtc: error: invalid value for --gpu-arch|NCCL WARN .*
  is neither AF_INET|NCCL version mismatch|Mismatched? (?:NCCL|CUDA) version", "strength": 31, "needles": [" is
@@ -372,13 +426,22 @@ ack|Nvlink)\\w*|CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|
  version", "Mismatched CUDA version", "Mismatched NCCL version", "NCCL version mismatch", "driver on your system is
  too old", "forward compatibility was attempted on non supported HW", "kernel image is invalid", "libnvrtc", "no
  kernel image is available for execution", "not implemented for CUDA below version", "nvrtc: error: invalid value
- for --gpu-arch", "undefined symbol: ", "unsupported toolchain"]}, {"regex": "Failed to initialize NVML:
+ for --gpu-arch", "undefined symbol: ", "unsupported toolchain"]}, {"what": "the driver of that node was updated,
+ and the node has not been restarted since", "remedy": "Nothing in the job is wrong: launch without that node
+ (`resources.exclude`), and show the line to the administrators.", "regex": "Failed to initialize NVML:
  Driver/library version mismatch", "strength": 16, "needles": ["Failed to initialize NVML: Driver/library version
- mismatch"]}, {"regex": "(?:HIP|CUDA) error: invalid device function|Cuda failure (?:\\d+ )?'invalid device
- function", "strength": 32, "needles": ["'invalid device function", "CUDA error: invalid device function", "HIP
- error: invalid device function"]}], "raises": [{"regex": "CUDAMismatchException|does not match the version torch
- was compiled|detected CUDA version .*mismatches|only supports?
- (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)|[Cc]ompute capability|Torch not compiled with CUDA
+ mismatch"]}, {"what": "the driver of that node is too old for this build", "regex": "possibly insufficient driver
+ version", "strength": 16, "needles": ["possibly insufficient driver version"]}, {"what": "bitsandbytes has no
+ library for this CUDA", "remedy": "Take a release of bitsandbytes that has one for the CUDA of this torch, or leave
+ BNB_CUDA_VERSION out of `env`; one that is built from its source needs CUDA's compiler when it is built.", "regex":
+ "Could not (?:find the bitsandbytes CUDA binary at|load bitsandbytes native library: )|CUDA Setup failed despite
+ GPU being available", "strength": 16, "needles": ["CUDA Setup failed despite GPU being available", "Could not find
+ the bitsandbytes CUDA binary at", "Could not load bitsandbytes native library: "]}, {"regex": "(?:HIP|CUDA) error:
+ invalid device function|Cuda failure (?:\\d+ )?'invalid device function", "strength": 32, "needles": ["'invalid
+ device function", "CUDA error: invalid device function", "HIP error: invalid device function"]}], "raises":
+ [{"regex": "CUDAMismatchException|does not match the version torch was compiled|detected CUDA version
+ .*mismatches|only supports? (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)|[Cc]ompute capability|Torch not compiled
+ with CUDA
  enabled|lib(?:cuda|cudart|cudnn|cublas|nccl|nvrtc|cusparse|cufft|nvJitLink)\\S*\\.so|CUDNN_STATUS_(?:NOT_INITIALIZE
 D|VERSION|SUBLIBRARY)|[Ff]ailed to initialize NVML: Driver/library version mismatch|CUDA_HOME (?:environment
  variable )?is not set|CUDA_HOME does not
@@ -394,25 +457,36 @@ aError(?:NoKernelImage|InsufficientDriver|UnsupportedPtx|InvalidPtx|NoBinary|Sys
  where much is reserved but unallocated. If the message names another process, or this one has allocated much less
  than the capacity, the GPU was not free: `resources.exclusive: true`, and a GPU of its own for each rank
  (LOCAL_RANK).", "look": "See how much memory the GPU had and who used it: the message and `monitor.gpu` show it.",
- "says": [{"regex": "^out of memory$", "strength": 16, "needles": ["out of memory"]}, {"regex": "(?:CUDA|HIP|XPU|MPS
- backend|NPU) out of memory\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?|(?:CUDA|HIP|NPU) out of memory",
- "strength": 24, "needles": ["CUDA out of memory", "HIP out of memory", "NPU out of memory", "Tried to allocate "]},
- {"regex": "(?:CUDA|HIP)(?: runtime)? (?:API )?error:? (?:2 )?:?[('\\\"]?out of memory|(?:Cuda|HIP) failure (?:2
- )?\\'out of memory\\'", "strength": 30, "needles": ["error: out of memory", "error 2", "failure 'out of memory",
- "failure 2 'out of memory"]}, {"regex": "Failed to CUDA (?:calloc|malloc|host alloc)\\w*", "strength": 30,
- "needles": ["Failed to CUDA "]}, {"regex": "CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED", "strength": 30, "needles":
- ["CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED"]}, {"regex":
+ "retry": false, "says": [{"what": "one tensor of {size} was asked for: its shape is wrong", "remedy": "No GPU has
+ so much, and a smaller batch does not help: look at the line of the program that the traceback names. Mostly two
+ shapes are broadcast against each other, or a size is negative, not initialised, or in another unit.", "regex":
+ "(?:(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|RESOURCE_EXHAUSTED: ).*[Tt]r(?:ied|ying) to allocate
+ (?P<size>(?:\\d{4,}\\.\\d+ GiB|[\\d.]+ [TPE]iB|\\d{13,} bytes))", "strength": 25, "needles": ["ried to allocate ",
+ "rying to allocate "]}, {"regex": "^out of memory$", "strength": 16, "needles": ["out of memory"]}, {"regex":
+ "(?:CUDA|HIP|XPU|MPS backend|NPU) out of memory\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?|(?:CUDA|HIP|NPU)
+ out of memory", "strength": 24, "needles": ["CUDA out of memory", "HIP out of memory", "NPU out of memory", "Tried
+ to allocate "]}, {"regex": "(?:CUDA|HIP)(?: runtime)? (?:API )?error:? (?:2 )?:?[('\\\"]?out of memory|(?:Cuda|HIP)
+ failure (?:2 )?\\'out of memory\\'", "strength": 30, "needles": ["error: out of memory", "error 2", "failure 'out
+ of memory", "failure 2 'out of memory"]}, {"regex": "Failed to CUDA (?:calloc|malloc|host alloc)\\w*", "strength":
+ 30, "needles": ["Failed to CUDA "]}, {"regex": "CU(?:BLAS|DNN|SOLVER)_STATUS_ALLOC_FAILED", "strength": 30,
+ "needles": ["CUBLAS_STATUS_ALLOC_FAILED", "CUDNN_STATUS_ALLOC_FAILED", "CUSOLVER_STATUS_ALLOC_FAILED"]}, {"regex":
  "std::bad_alloc: (?:out_of_memory: )?CUDA error", "strength": 16, "needles": ["std::bad_alloc: "]}, {"regex": "Out
  of memory error on GPU \\d|Malloc for kernel (?:output|workspace) failed, Memory isn't enough|Out of Memory!!!
  Request memory size|\\bcudaMalloc\\w*(?:\\([^)]*\\))? failed: out of memory|THCudaCheck FAIL .*out of memory|Out of
  GPU memory trying to allocate|BFCArena.*Failed to allocate memory for requested buffer", "strength": 30, "needles":
  [" failed: out of memory", "Failed to allocate memory for requested buffer", "Malloc for kernel ", "Out of GPU
  memory trying to allocate", "Out of Memory!!! Request memory size", "Out of memory error on GPU ", "THCudaCheck
- FAIL "]}], "raises": [{"what": "the accelerator's memory (HBM) is full", "regex": "[Rr]an out of memory in memory
- space hbm|Exceeded hbm capacity|Attempting to (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 32},
- {"regex": "(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory(?:\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?)?",
- "strength": 30}, {"regex": "RESOURCE_EXHAUSTED: .*(?:[Oo]ut of
- memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA
+ FAIL "]}, {"what": "the accelerator's memory (HBM) is full", "regex": "RESOURCE_EXHAUSTED: Attempting to
+ (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 16, "needles": ["RESOURCE_EXHAUSTED: Attempting to
+ "]}], "raises": [{"what": "one tensor of {size} was asked for: its shape is wrong", "remedy": "No GPU has so much,
+ and a smaller batch does not help: look at the line of the program that the traceback names. Mostly two shapes are
+ broadcast against each other, or a size is negative, not initialised, or in another unit.", "regex":
+ "(?:(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|RESOURCE_EXHAUSTED: ).*[Tt]r(?:ied|ying) to allocate
+ (?P<size>(?:\\d{4,}\\.\\d+ GiB|[\\d.]+ [TPE]iB|\\d{13,} bytes))", "strength": 34}, {"what": "the accelerator's
+ memory (HBM) is full", "regex": "[Rr]an out of memory in memory space hbm|Exceeded hbm capacity|Attempting to
+ (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 32}, {"regex": "(?:CUDA|HIP|XPU|NPU|MPS backend)
+ out of memory(?:\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?)?", "strength": 30}, {"regex":
+ "RESOURCE_EXHAUSTED: .*(?:[Oo]ut of memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA
  error\\(2\\)|(?<!lang\\.)\\bOutOfMemoryError\\b|OOM when allocating tensor", "strength": 30}, {"regex": "No
  available memory for the cache blocks", "strength": 30}, {"regex": "(?:CUDA|HIP)(?: driver)? error: out of
  memory|Triton Error \\[(?:CUDA|HIP)\\]: out of memory|cupy.*Out of memory allocating|ResourceExhaustedError",
@@ -426,12 +500,12 @@ aError(?:NoKernelImage|InsufficientDriver|UnsupportedPtx|InvalidPtx|NoBinary|Sys
  "std::bad_alloc: (?:out_of_memory: )?CUDA error", "strength": 31}]},
 {"family": "data_error", "what": "the data is not what the program expects", "remedy": "Look at the record that it
  names; check the columns and the format of `data`, and that each rank has at least one batch.", "look": "Look at
- the record or the file that the traceback was about, and whether other ranks read the same one.", "says": [{"what":
- "there are no batches to train on", "remedy": "The data loader of the training is empty: look at the path and the
- filters of the data, and at a batch size that is larger than the data of a rank (`drop_last`).", "regex":
- "`Trainer\\.fit` stopped: No training batches", "strength": 14, "needles": ["`Trainer.fit` stopped: No training
- batches"]}], "raises": [{"regex": "EOFError: Compressed file ended|ReadError: \\(?[\\\"']?(?:unexpected end of
- data|not a gzip file)|zlib\\.error", "strength": 30}, {"regex": "generator raised
+ the record or the file that the traceback was about, and whether other ranks read the same one.", "retry": false,
+ "says": [{"what": "there are no batches to train on", "remedy": "The data loader of the training is empty: look at
+ the path and the filters of the data, and at a batch size that is larger than the data of a rank (`drop_last`).",
+ "regex": "`Trainer\\.fit` stopped: No training batches", "strength": 14, "needles": ["`Trainer.fit` stopped: No
+ training batches"]}], "raises": [{"regex": "EOFError: Compressed file ended|ReadError: \\(?[\\\"']?(?:unexpected
+ end of data|not a gzip file)|zlib\\.error", "strength": 30}, {"regex": "generator raised
  StopIteration|pyarrow\\.lib\\.Arrow\\w+|DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|im
 age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s? .*not (?:found|in|present)\\b|not
  in the dataset(?! registry)|num_samples should be a positive integer|(?:[Dd]ataset|[Dd]ata ?loader|[Bb]atch).*
@@ -460,13 +534,14 @@ age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s?
  error of the program or its data, not of the node. Compare the labels with the number of classes, the indices with
  the sizes of the embeddings, and the inputs of a loss with its range. `env.CUDA_LAUNCH_BLOCKING: 1` shows the
  operation.", "look": "Compare the labels and the indices of that step with the sizes that the model has for them.",
- "says": [{"regex": "device-side assert triggered|CUDA_ERROR_ASSERT|cudaErrorAssert|CUDA error\\(710\\)",
- "strength": 31, "needles": ["CUDA error(710)", "CUDA_ERROR_ASSERT", "cudaErrorAssert", "device-side assert
- triggered"]}], "raises": [{"regex": "device-side assert", "strength": 32}]},
+ "retry": false, "says": [{"regex": "device-side assert triggered|CUDA_ERROR_ASSERT|cudaErrorAssert|CUDA
+ error\\(710\\)", "strength": 31, "needles": ["CUDA error(710)", "CUDA_ERROR_ASSERT", "cudaErrorAssert",
+ "device-side assert triggered"]}, {"regex": "\\.cuh?:\\d+: .*block: \\[\\d.*Assertion .* failed", "strength": 16,
+ "needles": ["Assertion "]}], "raises": [{"regex": "device-side assert", "strength": 32}]},
 {"family": "disk_full", "what": "no space or quota is left on a file system", "remedy": "Make room, or write
  elsewhere: `checkpoint.dir`, `env.TMPDIR`, `env.HF_HOME`; `launch_cluster.caches` moves the caches of tools, also
  out of a container. Look at `df -h`, `df -i` and the quota of the account on the node that says it.", "look": "Look
- at `df -h`, `df -i` and the quota of the folder that the program wrote to.", "says": [{"regex":
+ at `df -h`, `df -i` and the quota of the folder that the program wrote to.", "retry": false, "says": [{"regex":
  "^(?!.*inotify).*(?:\\[Errno 28\\]|[Nn]o space left on device|Disk quota exceeded|[Qq]uota exceeded|low on
  resource: ephemeral-storage|FilesystemQuotaExceeded|StorageFull|\\[Errno 122\\])", "strength": 31, "needles":
  ["FilesystemQuotaExceeded", "No space left on device", "Quota exceeded", "StorageFull", "[Errno 122]", "[Errno
@@ -478,15 +553,15 @@ age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s?
 {"family": "duplicate_gpu", "what": "two ranks of a node use the same GPU", "remedy": "Let each rank choose the GPU
  of its LOCAL_RANK before the first collective (`torch.cuda.set_device(local_rank)`), and start as many ranks a node
  as `resources.gpus_per_node` says. The program must not name a fixed device.", "look": "Compare the devices of the
- ranks of that node: each needs the one of its local rank.", "says": [{"regex": "Duplicate GPU detected",
- "strength": 31, "needles": ["Duplicate GPU detected"]}], "raises": []},
+ ranks of that node: each needs the one of its local rank.", "retry": false, "says": [{"regex": "Duplicate GPU
+ detected", "strength": 31, "needles": ["Duplicate GPU detected"]}], "raises": []},
 {"family": "env_not_set", "what": "an environment variable is not set: {variable}", "remedy": "Start the program
  with `command`, not in `setup.commands` or under its own srun: `launcher.kind: srun` and `torchrun` both set RANK,
  WORLD_SIZE, MASTER_ADDR and the rest for every rank. Other variables belong in `env` or `secrets`.", "look": "See
  where the program expects that variable, and whether all ranks were started by the launcher; an earlier error may
- have kept it from being set.", "says": [{"regex": "^(?!.*(?:WARN|INFO)).*: line \\d+: (?P<variable>\\w+): unbound
- variable|: (?P<name>\\w+): parameter (?:null or )?not set", "strength": 30, "needles": [": parameter ", ": unbound
- variable"]}, {"regex": "must be (?:launched|run|started) (?:with|by|via|using)
+ have kept it from being set.", "retry": false, "says": [{"regex": "^(?!.*(?:WARN|INFO)).*: line \\d+:
+ (?P<variable>\\w+): unbound variable|: (?P<name>\\w+): parameter (?:null or )?not set", "strength": 30, "needles":
+ [": parameter ", ": unbound variable"]}, {"regex": "must be (?:launched|run|started) (?:with|by|via|using)
  `?(?:torchrun|mpirun|torch\\.distributed|accelerate)", "strength": 13, "needles": ["must be launched ", "must be
  run ", "must be started "]}], "raises": [{"regex": "environment variable (?P<variable>\\w+) expected, but not
  set|KeyError:
@@ -504,7 +579,7 @@ age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s?
  why an earlier step did not write the file. If it exists where you look, the nodes do not see it: put data and
  caches on a shared file system (`env.HF_HOME`, `data`, `container.mounts`), or stage it (`data`).", "look": "See
  whether the path exists on the node of that rank (`ls` in a job there), and whether something else should have
- written it before.", "says": [{"regex": "can't open file '(?P<path>[^']+)': \\[Errno
+ written it before.", "retry": false, "says": [{"regex": "can't open file '(?P<path>[^']+)': \\[Errno
  2\\]|^(?:slurmstepd(?:-[\\w.-]+)?|srun): error: execve\\(\\): (?P<file>\\S*/\\S*): No such file|couldn't chdir to
  `?(?P<folder>[^':]+)", "strength": 30, "needles": [": error: execve(): ", "can't open file '", "couldn't chdir to
  "]}, {"regex": "^\\s*\\(\\d+\\) (?:Not found|NOT_FOUND): +(?P<path>[^;]+); No such file", "strength": 29,
@@ -564,14 +639,14 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  "Remote I/O error", "Stale file handle", "Text file busy", "Transport endpoint is not connected", "[Errno 107]",
  "[Errno 116]", "[Errno 121]", "[Errno 16] Device or resource busy", "[Errno 5]"]}], "raises": [{"regex": "unable to
  lock file|\\[Errno (?:108|110|512)\\] .*(?:transport|/)|disk I/O error|database is locked|Remote I/O", "strength":
- 30}, {"regex": "\\[Errno 95\\]", "strength": 30}]},
+ 30}, {"retry": false, "regex": "\\[Errno 95\\]", "strength": 30}]},
 {"family": "gloo_interface", "what": "Gloo uses an interface that the other nodes cannot reach", "remedy": "Let
  every node take the interface with the route to the head node (`fabric: auto`, also for Gloo), or name one:
  `env.GLOO_SOCKET_IFNAME` (one name, no `^`), the same as for NCCL. Asynchronous checkpoints use Gloo even where
  training uses NCCL. 127.0.x.x means that /etc/hosts maps the host's own name to loopback.", "look": "See which
- interface and address each node took, and whether the others can reach it.", "says": [{"regex": "gloo.*connect
- \\[?127\\.\\d+\\.\\d+\\.\\d+|gloo.*connect \\[?::1\\]|[Uu]nable to find address for: |connect\\(\\) timeout,
- remote=\\[|gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa !=
+ interface and address each node took, and whether the others can reach it.", "retry": false, "says": [{"regex":
+ "gloo.*connect \\[?127\\.\\d+\\.\\d+\\.\\d+|gloo.*connect \\[?::1\\]|[Uu]nable to find address for: |connect\\(\\)
+ timeout, remote=\\[|gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa !=
  nullptr|makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh|\\(\\))? .*(?:timed? ?out|[Rr]efused)|Gloo
  connectFullMesh failed", "strength": 30, "needles": ["Connect ", "Connect() ", "ConnectFullMesh ", "Connection
  refused", "Network is unreachable", "No route to host", "connect ", "connect() ", "connectFullMesh ", "ifa !=
@@ -580,12 +655,12 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
 {"family": "host_oom_killed", "what": "the job's memory on the host is full and the kernel killed a process",
  "remedy": "More memory a node (`resources.memory`; 0 is all of it), fewer data loader workers, or less read into
  memory at once.", "look": "Compare the memory that the step used with its request (`sacct -j JOB -o
- JobID,MaxRSS,ReqMem,State`). Far below it, somebody or another program killed the process.", "says": [{"regex":
- "[Dd]etected \\d+ oom[-_]kill event|Some of your (?:processes|step tasks) may have been killed by the cgroup
- out-of-memory handler|task \\d+: Out Of Memory|oom_kill event", "strength": 40, "needles": [" oom-kill event", ":
- Out Of Memory", "Some of your ", "oom_kill event"]}, {"regex": "(?:Memory cgroup o|O)ut of memory: Kill(?:ed)?
- process", "strength": 40, "needles": ["Memory cgroup out of memory: Kill", "Out of memory: Kill"]}, {"what": "the
- job used more memory on the host than its limit", "regex": "Exceeded (?:job|step) memory
+ JobID,MaxRSS,ReqMem,State`). Far below it, somebody or another program killed the process.", "retry": false,
+ "says": [{"regex": "[Dd]etected \\d+ oom[-_]kill event|Some of your (?:processes|step tasks) may have been killed
+ by the cgroup out-of-memory handler|task \\d+: Out Of Memory|oom_kill event", "strength": 40, "needles": ["
+ oom-kill event", ": Out Of Memory", "Some of your ", "oom_kill event"]}, {"regex": "(?:Memory cgroup o|O)ut of
+ memory: Kill(?:ed)? process", "strength": 40, "needles": ["Memory cgroup out of memory: Kill", "Out of memory:
+ Kill"]}, {"what": "the job used more memory on the host than its limit", "regex": "Exceeded (?:job|step) memory
  limit|slurmstepd.*(?:exceeded memory limit|memory limit exceeded)|^TERM_MEMLIMIT: |PBS: job killed: p?v?mem \\S+
  exceeded", "strength": 40, "needles": ["Exceeded job memory limit", "Exceeded step memory limit", "PBS: job killed:
  ", "TERM_MEMLIMIT: ", "exceeded memory limit", "memory limit exceeded"]}, {"what": "an allocation of memory on the
@@ -606,34 +681,35 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  \\D{1,8}\\d+\\D{0,2}: +\\d+ (?:Get\u00f6tet|Processus arr\u00eat\u00e9|Terminado
  \\(killed\\)|Ucciso|Morto|\u5df2\u6740\u6b7b|\u5f37\u5236\u7d42\u4e86)", "strength": 15, "needles": ["
  Get\u00f6tet", " Morto", " Processus arr\u00eat\u00e9", " Terminado (killed)", " Ucciso", " \u5df2\u6740\u6b7b", "
- \u5f37\u5236\u7d42\u4e86"]}, {"regex": "Reason: +OOMKilled|oom-kill:constraint=|^(?!.*potential root cause).*killed
- by SIGKILL by OOM killer", "strength": 40, "needles": ["OOMKilled", "killed by SIGKILL by OOM killer",
- "oom-kill:constraint="]}, {"what": "the memory of the node was nearly full, and Kubernetes ended the pod", "regex":
- "low on resource: memory", "strength": 40, "needles": ["low on resource: memory"]}, {"what": "the job used more
- memory on the host than its limit", "regex": "exceeded memory limit", "strength": 40, "needles": ["exceeded memory
- limit"]}, {"what": "the memory of the node is nearly full and Ray ended a worker", "regex": "\\b[1-9]\\d* Workers
- \\(tasks / actors\\) killed due to memory pressure", "strength": 16, "needles": [" Workers (tasks / actors) killed
- due to memory pressure"]}, {"what": "a process was killed by signal 9, which the kernel sends when the memory of
- the host is full", "regex": "terminat\\w+ (?:with|by) signal SIGKILL|died with <Signals\\.SIGKILL|code (?:=
- )?-9\\b|exited on signal 9\\b|died with exit code -9\\b|KILLED BY SIGNAL: 9\\b|EXIT STRING: Killed", "strength":
- 16, "needles": [" by signal SIGKILL", " with signal SIGKILL", "EXIT STRING: Killed", "KILLED BY SIGNAL: 9", "code
- -9", "code = -9", "died with <Signals.SIGKILL", "exited on signal 9"]}], "raises": [{"what": "the heap of a Java
- process is full", "remedy": "Give that process a larger heap (`-Xmx`), and the job the memory for it:
- `resources.memory`.", "regex": "java\\.lang\\.OutOfMemoryError", "strength": 32}, {"what": "an allocation of memory
- on the host was refused", "remedy": "The line that raised shows what it allocates: less at once, or more memory a
- node (`resources.memory`; 0 is all of it). A limit on the address space (`ulimit -v`) refuses as well.", "regex":
- "\\bMemoryError\\b|_ArrayMemoryError|DefaultCPUAllocator: (?:can\\'t|not enough)|Cannot allocate
- memory|std::bad_alloc", "strength": 30}, {"what": "a worker process was ended from outside, as the kernel does when
- the memory of the host is full", "regex": "TerminatedWorkerError|SIGKILL\\(-9\\)", "strength": 16}, {"what": "the
- memory of the node is nearly full and Ray ended a worker", "remedy": "More memory a node (`resources.memory`; 0 is
- all of it), or fewer and smaller workers on it; the message lists what used it most. Ray counts the whole node,
- also what other jobs use there.", "regex": "due to the node running low on memory", "strength": 32}, {"what": "a
- process was killed by signal 9, which the kernel sends when the memory of the host is full", "regex": "DataLoader
- worker \\(pid\\(?s?\\)? [\\d, ]+\\) is killed by signal: Killed", "strength": 27}]},
+ \u5f37\u5236\u7d42\u4e86"]}, {"regex": "Reason: +OOMKilled|oom-kill:constraint=|^(?!.*(?:potential root
+ cause|\\(1\\) The process is)).*killed by SIGKILL by OOM killer", "strength": 40, "needles": ["OOMKilled", "killed
+ by SIGKILL by OOM killer", "oom-kill:constraint="]}, {"what": "the memory of the node was nearly full, and
+ Kubernetes ended the pod", "regex": "low on resource: memory", "strength": 40, "needles": ["low on resource:
+ memory"]}, {"what": "the job used more memory on the host than its limit", "regex": "exceeded memory limit",
+ "strength": 40, "needles": ["exceeded memory limit"]}, {"what": "the memory of the node is nearly full and Ray
+ ended a worker", "regex": "\\b[1-9]\\d* Workers \\(tasks / actors\\) killed due to memory pressure", "strength":
+ 16, "needles": [" Workers (tasks / actors) killed due to memory pressure"]}, {"what": "a process was killed by
+ signal 9, which the kernel sends when the memory of the host is full", "regex": "terminat\\w+ (?:with|by) signal
+ SIGKILL|died with <Signals\\.SIGKILL|code (?:= )?-9\\b|exited on signal 9\\b|died with exit code -9\\b|KILLED BY
+ SIGNAL: 9\\b|EXIT STRING: Killed", "strength": 16, "needles": [" by signal SIGKILL", " with signal SIGKILL", "EXIT
+ STRING: Killed", "KILLED BY SIGNAL: 9", "code -9", "code = -9", "died with <Signals.SIGKILL", "exited on signal
+ 9"]}], "raises": [{"what": "the heap of a Java process is full", "remedy": "Give that process a larger heap
+ (`-Xmx`), and the job the memory for it: `resources.memory`.", "regex": "java\\.lang\\.OutOfMemoryError",
+ "strength": 32}, {"what": "an allocation of memory on the host was refused", "remedy": "The line that raised shows
+ what it allocates: less at once, or more memory a node (`resources.memory`; 0 is all of it). A limit on the address
+ space (`ulimit -v`) refuses as well.", "regex": "\\bMemoryError\\b|_ArrayMemoryError|DefaultCPUAllocator:
+ (?:can\\'t|not enough)|Cannot allocate memory|std::bad_alloc", "strength": 30}, {"what": "a worker process was
+ ended from outside, as the kernel does when the memory of the host is full", "regex":
+ "TerminatedWorkerError|SIGKILL\\(-9\\)", "strength": 16}, {"what": "the memory of the node is nearly full and Ray
+ ended a worker", "remedy": "More memory a node (`resources.memory`; 0 is all of it), or fewer and smaller workers
+ on it; the message lists what used it most. Ray counts the whole node, also what other jobs use there.", "regex":
+ "due to the node running low on memory", "strength": 32}, {"what": "a process was killed by signal 9, which the
+ kernel sends when the memory of the host is full", "regex": "DataLoader worker \\(pid\\(?s?\\)? [\\d, ]+\\) is
+ killed by signal: Killed", "strength": 27}]},
 {"family": "hub_auth", "what": "a hub requires a token, or the token may not read this", "remedy": "Give the token
  as a secret: `secrets: {HF_TOKEN: {from_env: HF_TOKEN}}`, `WANDB_API_KEY` likewise; accept the terms of a gated
  repository on its page; or `env.WANDB_MODE: offline`.", "look": "See whether the name of the repository is right
- and whether the token of the ranks may read it.", "says": [{"regex": "wandb: ERROR (?:api_key not
+ and whether the token of the ranks may read it.", "retry": false, "says": [{"regex": "wandb: ERROR (?:api_key not
  configured|.*(?:API key|permission denied|not logged in))|Cannot access gated repo|Access to model \\S+ is
  restricted", "strength": 30, "needles": ["Access to model ", "Cannot access gated repo", "wandb: ERROR "]},
  {"what": "a server refused the key or the password", "remedy": "git: give the job the code (`environment.project`,
@@ -657,7 +733,9 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  access|OPENAI_API_KEY|AccessDenied|InvalidAccessKeyId|ExpiredToken|Permission denied to", "strength": 32},
  {"regex": "[Mm]ust be authenticated|(?<!Tunnel connection failed: )40[13] (?:Forbidden|Unauthorized)|[Nn]o
  (?:[\\w&]+ ){0,4}(?:API key|credentials) (?:configured|provided|found)|is a gated (?:dataset|repo|model)",
- "strength": 32}]},
+ "strength": 32}, {"what": "the tracking server refused the run", "remedy": "The server was reached: check the
+ entity, the project and the API key (`trackers`), and whether that user may write there.", "regex":
+ "CommError\\b.*(?:error 40[0134]\\b|[Nn]ot found)", "strength": 31}]},
 {"family": "hub_limit", "what": "a hub limits the rate of requests", "remedy": "Stage it once instead of downloading
  on every rank: `data`, `tokenizer`, and `env.HF_HUB_OFFLINE: 1`; a token raises the limit.", "look": "Count how
  many ranks ask the hub at the same time, and see whether it answers now.", "retry": true, "says": [{"regex": "429
@@ -670,11 +748,14 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  it to the project and lock it (its name may be another: PyYAML brings yaml, opencv-python cv2);
  `environment.extras` and `environment.mode` decide what the ranks get. If it is installed, another Python runs:
  `environment.project`, `setup.modules`, `env.PYTHONPATH`.", "look": "Run the import on a node with the Python of
- the ranks: the package may be absent, another version, or hidden by another copy.", "says": [{"regex":
- "^\\S*python[\\d.]*: No module named '?(?P<module>[\\w.]+)'?$", "strength": 30, "needles": [": No module named "]},
- {"regex": "while finding module specification for '(?P<module>[\\w.]+)'|error while loading shared libraries:
- (?P<library>[^:\\s]+)", "strength": 30, "needles": ["error while loading shared libraries: ", "while finding module
- specification for '"]}], "raises": [{"regex": "(?:ModuleNotFoundError|ImportError): No module named
+ the ranks: the package may be absent, another version, or hidden by another copy.", "retry": false, "says":
+ [{"regex": "^\\S*python[\\d.]*: No module named '?(?P<module>[\\w.]+)'?$", "strength": 30, "needles": [": No module
+ named "]}, {"regex": "while finding module specification for '(?P<module>[\\w.]+)'|error while loading shared
+ libraries: (?P<library>[^:\\s]+)", "strength": 30, "needles": ["error while loading shared libraries: ", "while
+ finding module specification for '"]}], "raises": [{"what": "torch.compile finds no triton that works", "remedy":
+ "Add `triton` of the release that this torch wants to the project (`environment.project`) and lock it; it needs a
+ GPU and its driver on the node. Without torch.compile the program needs none.", "regex": "Cannot find a working
+ triton installation", "strength": 31}, {"regex": "(?:ModuleNotFoundError|ImportError): No module named
  '?(?P<module>[\\w.]+)", "strength": 30}, {"remedy": "Another copy of the package comes first, often the one in the
  image: put the folder of your own copy in `env.PYTHONPATH` (for example 3rdparty/Megatron-LM below the mounted
  code), or install it in `environment.project`. `preflight.imports` shows each package's version on each node.",
@@ -726,13 +807,13 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  the first shows the arguments of the call, the last one the reason. What names arguments (buffer, count, rank,
  communicator, truncated) is a mistake in the program; what names the transport (OFI, UCX, a connection) follows
  from a process or a network that went away.", "look": "Read the last line of the error stack below that line, and
- the last words of the other ranks before it.", "says": [{"regex": "Fatal error in
+ the last words of the other ranks before it.", "retry": false, "says": [{"regex": "Fatal error in
  (?P<call>(?:P?MPI|internal)_(?!Init)\\w+): (?P<why>[^,]{1,120}?)(?:, error stack:?)?$", "strength": 14, "needles":
  ["Fatal error in "]}], "raises": []},
 {"family": "nan_loss", "what": "the loss or a gradient is not a number", "remedy": "Start from the last good
  checkpoint with a lower learning rate, gradient clipping or bf16. If only one rank has it, suspect its GPU
  (`resources.exclude`).", "look": "Look at the loss and the gradient norm of the steps before that line, and whether
- all ranks have it.", "says": [{"regex": "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN),
+ all ranks have it.", "retry": false, "says": [{"regex": "Stopping training:? .*(?:nan|NaN)|Loss is (?:nan|NaN),
  stopping|\\b(?:nan|NaN) loss\\b.{0,60}\\b(?:end|stop|abort|exit|terminat)\\w*", "strength": 30, "needles": ["Loss
  is NaN, stopping", "Loss is nan, stopping", "NaN loss", "Stopping training", "nan loss"]}, {"what": "the loss scale
  fell to its minimum, because gradients overflowed again and again", "regex": "loss scale already at minimum",
@@ -765,40 +846,58 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  above that line, on each node: the first one names the interface, the peer or the call. `debug: true` makes it
  print more.", "retry": true, "says": [{"regex": "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)?
  ?:?.*(?:failed|error|[Gg]ot completion|timed? ?out|no route|No interface|unreachable)|Got completion (?:from peer
- .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w*
- failed|(?:Bootstrap|NET/Socket) : no socket interface found|Failed to initialize any NET plugin|(?<!\\[Errno 113\\]
- )No route to host|transport retry counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable|Error: network \\S+
- not found", "strength": 14, "needles": ["Bootstrap : no socket interface found", "Error: network ", "Failed to
- initialize any NET plugin", "Got completion ", "NCCL WARN ", "NET/Socket : no socket interface found", "Network is
- unreachable", "No route to host", "ibv_create_qp", "ibv_modify_qp", "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr",
- "transport retry counter exceeded"]}, {"what": "the network adapter refused a connection or memory", "remedy": "See
- in that line what was refused. Memory: let jobs lock as much as they need (`ulimit -l`). A GPU's memory: take a UCX
- that was built with CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "regex": "UCX {1,2}ERROR
- +(?:ibv_\\w+\\(.*\\)|\\w+) failed|Failed to modify UD QP to \\w+(?: on \\S+)?: ", "strength": 12, "needles": ["UCX
-  ERROR", "UCX ERROR", "modify UD QP"]}, {"regex": "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0
- bytes|terminate called|invalid usage|invalid argument)).*(?:NCCL error
- in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles": ["DistBackendError", "NCCL
- error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect: |Call to connect |Connect
- to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ", "socketStartConnect: "]}],
- "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation .{1,200} failed: (?!unhandled
- cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?", "strength":
- 22}, {"regex": "(?:no socket interface found|Failed to initialize any NET plugin|ibv_\\w+ failed)", "strength":
- 30}]},
+ .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w* failed|(?<!\\[Errno 113\\]
+ )No route to host|transport retry counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable", "strength": 14,
+ "needles": ["Got completion ", "NCCL WARN ", "Network is unreachable", "No route to host", "ibv_create_qp",
+ "ibv_modify_qp", "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr", "transport retry counter exceeded"]}, {"what":
+ "NCCL found no interface or plugin of the name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`,
+ `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not have: leave it out, or let `fabric` set it
+ (`fabric: auto`). `ip -br address` on the node lists its interfaces.", "regex": "no socket interface found|Failed
+ to initialize any NET plugin|Error: network \\S+ not found", "strength": 15, "needles": ["Error: network ", "Failed
+ to initialize any NET plugin", "no socket interface found"]}, {"what": "the network adapter refused a connection or
+ memory", "remedy": "See in that line what was refused. Memory: let jobs lock as much as they need (`ulimit -l`). A
+ GPU's memory: take a UCX that was built with CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "regex": "UCX
+ {1,2}ERROR +(?:ibv_\\w+\\(.*\\)(?: for [\\w -]{1,80})?|\\w+) failed|Failed to modify UD QP to \\w+(?: on \\S+)?: ",
+ "strength": 12, "needles": ["UCX  ERROR", "UCX ERROR", "modify UD QP"]}, {"what": "the network adapter did not find
+ the way to the address of another node", "remedy": "The line names the adapter and the address (`dgid`): over that
+ adapter (RoCE) it must be reached from this node. Name the adapter that the nodes share (`env.UCX_NET_DEVICES`), or
+ its GID (`env.UCX_IB_GID_INDEX`). `env.UCX_TLS: tcp,self,sm` avoids it.", "regex": "UCX {1,2}ERROR
+ +ibv_create_ah\\(.*failed: Connection timed out", "strength": 14, "needles": ["failed: Connection timed out"]},
+ {"what": "the node at the other end of InfiniBand did not answer", "remedy": "A process there ended first (its log
+ says why), or the link, the switch or the settings of the fabric are at fault: `ibstat` on both nodes, and the
+ counters of their ports. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "retry": true, "regex": "Transport retry
+ count exceeded on \\S+", "strength": 14, "needles": ["Transport retry count exceeded on "]}, {"regex":
+ "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid usage|invalid
+ argument)).*(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles":
+ ["DistBackendError", "NCCL error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect:
+ |Call to connect |Connect to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ",
+ "socketStartConnect: "]}, {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy":
+ "Name the interface that the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback:
+ /etc/hosts maps the host's own name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes
+ IPv4.", "regex": "[Cc]onnect to (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed", "strength": 17, "needles":
+ ["Connect to ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation
+ .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\)
+ '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"what": "NCCL found no interface or plugin of the name that it was
+ given", "remedy": "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not
+ have: leave it out, or let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its interfaces.",
+ "regex": "no socket interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex": "ibv_\\w+
+ failed", "strength": 30}]},
 {"family": "nccl_shm", "what": "/dev/shm is full or too small", "remedy": "Give the ranks shared memory: mount the
  host's /dev/shm (`container.mounts`), or fewer data loader workers.", "look": "Look at `df -h /dev/shm` on that
- node while the job runs, also inside the container.", "says": [{"regex": "^(?!.*(?:GPU|device limit|[Hh]ardware
- limit)).*(?:posix_fallocate failed|Error while creating shared memory segment|unable to (?:open|mmap|allocate)
- shared memory|insufficient shared memory|[Nn]o space left on device.*shm|Bus error.*shared
+ node while the job runs, also inside the container.", "retry": false, "says": [{"regex": "^(?!.*(?:GPU|device
+ limit|[Hh]ardware limit)).*(?:posix_fallocate failed|Error while creating shared memory segment|unable to
+ (?:open|mmap|allocate) shared memory|insufficient shared memory|[Nn]o space left on device.*shm|Bus error.*shared
  memory|torch_\\d+_\\d+.*No space left|[Ss]hared memory .*(?:is full|limit|too small))", "strength": 32, "needles":
  ["No space left", "hared memory ", "o space left on device", "posix_fallocate failed", "shared memory"]}],
  "raises": [{"regex": "DataLoader worker \\(pid\\(?s?\\)? [\\d, ]+\\) is killed by signal: Bus error", "strength":
- 27}, {"what": "a data loader worker ended unexpectedly", "remedy": "Look for its own last words above: a crash, an
- exception, a kill. With `num_workers=0` in the program the same failure shows its line. `df -h /dev/shm` on that
- node tells whether shared memory is short.", "regex": "DataLoader worker \\(pid\\(?s?\\)? [\\d, ]+\\) exited
- unexpectedly", "strength": 22}, {"regex": "unable to (?:mmap|write to file|resize file) .*</?torch_", "strength":
- 32}, {"what": "a file could not be mapped into memory", "remedy": "Map less at once, or give the job more memory a
- node (`resources.memory`; 0 is all of it); a limit on the address space (`ulimit -v`) refuses as well.", "regex":
- "unable to mmap \\d+ bytes(?!.*</?torch_)", "strength": 32}]},
+ 27}, {"regex": "\\[Errno 28\\]", "frames": "SemLock", "strength": 32}, {"what": "a data loader worker ended
+ unexpectedly", "remedy": "Look for its own last words above: a crash, an exception, a kill. With `num_workers=0` in
+ the program the same failure shows its line. `df -h /dev/shm` on that node tells whether shared memory is short.",
+ "regex": "DataLoader worker \\(pid\\(?s?\\)? [\\d, ]+\\) exited unexpectedly", "strength": 22}, {"regex": "unable
+ to (?:mmap|write to file|resize file) .*</?torch_", "strength": 32}, {"what": "a file could not be mapped into
+ memory", "remedy": "Map less at once, or give the job more memory a node (`resources.memory`; 0 is all of it); a
+ limit on the address space (`ulimit -v`) refuses as well.", "regex": "unable to mmap \\d+ bytes(?!.*</?torch_)",
+ "strength": 32}]},
 {"family": "node_failure", "what": "a node failed", "remedy": "Launch again without it: `resources.exclude:
  [{node}]`; `resources.spares: 1` restarts the step inside the allocation.", "look": "Look at the state and the
  reason of that node: `scontrol show node NODE`.", "retry": true, "blames_node": true, "says": [{"regex": "DUE TO
@@ -808,28 +907,30 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  to contact (?:slurmd|node)|launch failed on node (?P<node>\\S+)", "strength": 25, "needles": ["ode failure",
  "Communication connection failure", "Unable to contact", "launch failed on node"]}, {"what": "the site's prolog
  failed, so Slurm did not start the job there", "remedy": "Nothing in the job is wrong: launch again without that
- node (`resources.exclude`), and show the line to the administrators.", "regex": "Prolog failure on node
- (?P<node>\\S+)|slurmd: error: .*prolog failed", "strength": 25, "needles": ["Prolog failure", "prolog failed"]},
- {"what": "the controller's prolog failed, so Slurm ended the job", "remedy": "Nothing in the job is wrong: launch
- again, and show the line to the administrators if it comes again.", "regex": "PrologSlurmctld failed, job killed",
- "strength": 25, "needles": ["PrologSlurmctld failed, job killed"]}, {"what": "Slurm's own copy of the batch script
- was gone from the node", "remedy": "Nothing in the job is wrong: the spool of slurmd on that node is full, on a
- disk that fails, or was cleared. Launch again without it (`resources.exclude`), and show the line to the
- administrators.", "regex": "execve\\(\\): \\S*/slurm_script: No such file", "strength": 40, "needles":
- ["/slurm_script: No such file"]}, {"what": "Ray lost the connection to a node", "remedy": "Look at that node's
- memory and at its `raylet.out`: it was too busy to answer, or is down.", "regex": "has been marked dead because
- .*missed too many heartbeats", "strength": 14, "needles": ["has been marked dead because "]}], "raises": []},
+ node (`resources.exclude`), and show the line to the administrators.", "retry": true, "regex": "Prolog failure on
+ node (?P<node>\\S+)|slurmd: error: .*prolog failed", "strength": 25, "needles": ["Prolog failure", "prolog
+ failed"]}, {"what": "the controller's prolog failed, so Slurm ended the job", "remedy": "Nothing in the job is
+ wrong: launch again, and show the line to the administrators if it comes again.", "retry": true, "regex":
+ "PrologSlurmctld failed, job killed", "strength": 25, "needles": ["PrologSlurmctld failed, job killed"]}, {"what":
+ "Slurm's own copy of the batch script was gone from the node", "remedy": "Nothing in the job is wrong: the spool of
+ slurmd on that node is full, on a disk that fails, or was cleared. Launch again without it (`resources.exclude`),
+ and show the line to the administrators.", "retry": true, "regex": "execve\\(\\): \\S*/slurm_script: No such file",
+ "strength": 40, "needles": ["/slurm_script: No such file"]}, {"what": "Ray lost the connection to a node",
+ "remedy": "Look at that node's memory and at its `raylet.out`: it was too busy to answer, or is down.", "regex":
+ "has been marked dead because .*missed too many heartbeats", "strength": 14, "needles": ["has been marked dead
+ because "]}], "raises": []},
 {"family": "numpy_abi", "what": "numpy 2 meets code that was built or written for numpy 1", "remedy": "Pin `numpy<2`
  in the project (`environment.project`), lock it and launch again; or take versions of the other packages that know
  numpy 2 (`datasets` from 2.20 on).", "look": "Compare the version of numpy that the ranks import with the one that
- the package was built for.", "says": [{"regex": "A module that was compiled using NumPy 1\\.x cannot be run in",
- "strength": 10, "needles": ["A module that was compiled using NumPy 1.x cannot be run in"]}], "raises": [{"regex":
- "numpy\\.(?:dtype|ufunc) size changed, may indicate binary incompatibility|numpy\\.core\\.multiarray failed to
- import|`np\\.\\w+` was removed in the NumPy 2|module \\'numpy\\' has no attribute|_ARRAY_API not found|Numpy is not
- available|Unable to avoid copy while creating an array", "strength": 31}, {"what": "a file that numpy 2 wrote is
- read with numpy 1", "remedy": "Take `numpy>=2` in `environment.project` and lock it, or write the file with numpy
- 1.", "regex": "No module named 'numpy\\._core", "strength": 32}, {"regex": "cannot import name '\\w+' from 'numpy",
- "strength": 32}]},
+ the package was built for.", "retry": false, "says": [{"regex": "A module that was compiled using NumPy 1\\.x
+ cannot be run in", "strength": 10, "needles": ["A module that was compiled using NumPy 1.x cannot be run in"]}],
+ "raises": [{"regex": "numpy\\.(?:dtype|ufunc) size changed, may indicate binary
+ incompatibility|numpy\\.core\\.multiarray failed to import|`np\\.\\w+` was removed in the NumPy 2|module
+ \\'numpy\\' has no attribute|_ARRAY_API not found|Numpy is not available|Unable to avoid copy while creating an
+ array|Could not infer dtype of numpy\\.|expected np\\.ndarray \\(got numpy\\.ndarray\\)", "strength": 31}, {"what":
+ "a file that numpy 2 wrote is read with numpy 1", "remedy": "Take `numpy>=2` in `environment.project` and lock it,
+ or write the file with numpy 1.", "regex": "No module named 'numpy\\._core", "strength": 32}, {"regex": "cannot
+ import name '\\w+' from 'numpy", "strength": 32}]},
 {"family": "offline", "what": "a download was tried without a network", "remedy": "Stage what it needs before the
  job: `data`, `tokenizer`, a hub cache on shared storage in `env.HF_HOME`, then `env.HF_HUB_OFFLINE: 1`.", "look":
  "See whether that address can be reached from the node (`curl -I`), and whether it was a lasting or a passing
@@ -847,11 +948,12 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  unreachable|URLError|Consistency check failed|CommError\\b.*(?:[Tt]imed?
  ?out|connect|reach|network|communicat|[Uu]navailable|\\b5\\d\\d\\b))", "strength": 30}, {"regex":
  "(?:TimeoutError|OSError): \\[Errno 1(?:10|13)\\]", "frames":
- "\\A(?![\\s\\S]*(?:torch/distributed|rendezvous|init_process_group))", "strength": 21}, {"what": "the tracking
- server refused the run", "remedy": "The server was reached: check the entity, the project and the API key
- (`trackers`), and whether that user may write there.", "regex": "CommError\\b.*(?:error 40[0134]\\b|[Nn]ot found)",
- "strength": 31}, {"regex": "CommError", "strength": 21}, {"what": "the certificate of a server is not trusted",
- "remedy": "The certificate of the server, or of the site's proxy, is not trusted there: name the site's bundle in
+ "\\A(?![\\s\\S]*(?:torch/distributed|rendezvous|init_process_group))", "strength": 21}, {"regex": "CommError",
+ "strength": 21}, {"what": "offline mode is on, and what is asked for is not in the cache", "remedy": "Stage it
+ before the job: `data`, `tokenizer`, a hub cache on shared storage in `env.HF_HOME`. If the nodes have a network,
+ leave `HF_HUB_OFFLINE` out of `env`.", "regex": "OfflineModeIsEnabled|[Oo]ffline mode is enabled|outgoing traffic
+ has been disabled", "strength": 31}, {"what": "the certificate of a server is not trusted", "remedy": "The
+ certificate of the server, or of the site's proxy, is not trusted there: name the site's bundle in
  `env.SSL_CERT_FILE` and `env.REQUESTS_CA_BUNDLE`, or stage the files before the job (`data`).", "regex":
  "certificate verify failed|CERTIFICATE_VERIFY_FAILED", "strength": 31}, {"regex":
  "HTTPSConnectionPool|(?:Connection|Protocol|Timeout|Read)\\w*Error: .*(?:IncompleteRead|Read timed out)|[Oo]ffline
@@ -862,13 +964,13 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  "(?:(?:site|dist)-packages/(?:huggingface_hub|datasets|transformers/utils/hub|modelscope|fsspec|gdown|nltk)\\b|torc
 h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the connection", "remedy": "If it is a
  service of the job itself, its own log says why it ended. A download was cut off: launch again, or stage the files
- before the job (`data`, a hub cache in `env.HF_HOME`).", "regex": "(?:Connection
+ before the job (`data`, a hub cache in `env.HF_HOME`).", "retry": true, "regex": "(?:Connection
  aborted|RemoteDisconnected|ServerDisconnectedError)", "strength": 22}]},
 {"family": "open_files", "what": "a process has too many open files", "remedy": "Raise the number of files that a
  process may open (`ulimit -n` in `setup.commands`), or use fewer data loader workers or
  `torch.multiprocessing.set_sharing_strategy('file_system')`.", "look": "Look at `ulimit -n` in the job, and at `ls
- /proc/PID/fd` of a rank while it runs.", "says": [], "raises": [{"regex": "received 0 items of ancdata|Too many
- open files", "strength": 20}, {"regex": "\\[Errno 24\\]", "strength": 22}]},
+ /proc/PID/fd` of a rank while it runs.", "retry": false, "says": [], "raises": [{"regex": "received 0 items of
+ ancdata|Too many open files", "strength": 20}, {"regex": "\\[Errno 24\\]", "strength": 22}]},
 {"family": "peer_lost", "what": "another rank went away; its own cause is not in these logs", "remedy": "Read the
  log of the rank or node at the other end: mostly it ended first, and its log says why. If it went on, look at the
  network between the two (`fabric`).", "look": "Compare the last lines of the rank or node at the other end with the
@@ -881,51 +983,57 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  stopped sending heartbeat", "Broken pipe", "Connection closed by peer", "Connection closed by remote peer",
  "Connection reset by peer", "coordination", "failed to recv, got ", "failed to send, got ", "mca_btl_tcp_",
  "ncclRemoteError", "olled an error from ", "peer process has unexpectedly disconnected", "remote process exited or
- there was a network error"]}, {"regex": "JAX distributed service detected fatal errors", "strength": 14, "needles":
- ["JAX distributed service detected fatal errors"]}], "raises": []},
+ there was a network error"]}, {"what": "a worker of Ray ended, and Ray does not know why", "remedy": "The causes in
+ that line are possible ones. Read the worker's own log on its node (`/tmp/ray/session_latest/logs/worker-*`), and
+ see whether Slurm or the kernel killed a process there for its memory.", "retry": true, "regex": "worker died or
+ was killed while executing a task|actor (?:is dead|died) because its worker process has died", "strength": 11,
+ "needles": ["actor died because its worker process has died", "actor is dead because its worker process has died",
+ "worker died or was killed while executing a task"]}, {"regex": "JAX distributed service detected fatal errors",
+ "strength": 14, "needles": ["JAX distributed service detected fatal errors"]}], "raises": []},
 {"family": "permission_denied", "what": "permission is denied: {path}", "remedy": "Write below a folder of yours:
  `checkpoint.dir`, `env.HF_HOME`, `env.TMPDIR`; a container sees what `container.mounts` says, read-only where it
  says `ro`.", "look": "Compare the owner and the mode of that path with the user of the job on that node, also
- inside the container.", "says": [{"regex": "^(?:\\S+: (?:line \\d+: )?)*(?:error: )?(?:execve\\(\\):
- )?(?P<path>/\\S+|\\./\\S+): [Pp]ermission denied$|(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install):
- .*(?:[Pp]ermission denied|Read-only file system)", "strength": 12, "needles": ["ead-only file system", "ermission
- denied"]}], "raises": [{"regex": "PermissionError\\b(?!.*(?:[Aa]uthentication|[Cc]redential|overwrite
- itself)).*?(?:'(?P<path>[^']+)')?$|\\[Errno 13\\]|\\[Errno 30\\] Read-only file system|[Rr]ead-only file
- system|[Pp]ermission denied \\(os error|strerror: Permission denied|\\[Errno 1\\] Operation not
- permitted|PermissionDeniedError", "strength": 30}, {"regex": "(?:[Dd]ir(?:ectory)?\\b|/\\S).* (?:is )?not
- writ(?:e)?able\\b", "strength": 30}]},
+ inside the container.", "retry": false, "says": [{"regex": "^(?:\\S+: (?:line \\d+: )?)*(?:error:
+ )?(?:execve\\(\\): )?(?P<path>/\\S+|\\./\\S+): [Pp]ermission
+ denied$|(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install): .*(?:[Pp]ermission denied|Read-only file system)",
+ "strength": 12, "needles": ["ead-only file system", "ermission denied"]}], "raises": [{"regex":
+ "PermissionError\\b(?!.*(?:[Aa]uthentication|[Cc]redential|overwrite itself)).*?(?:'(?P<path>[^']+)')?$|\\[Errno
+ 13\\]|\\[Errno 30\\] Read-only file system|[Rr]ead-only file system|[Pp]ermission denied \\(os error|strerror:
+ Permission denied|\\[Errno 1\\] Operation not permitted|PermissionDeniedError", "strength": 30}, {"regex":
+ "(?:[Dd]ir(?:ectory)?\\b|/\\S).* (?:is )?not writ(?:e)?able\\b", "strength": 30}]},
 {"family": "preempted_or_cancelled", "what": "the job was preempted or cancelled", "remedy": "Launch again; to
  survive it next time: `checkpoint.requeue: true` with `checkpoint.signal_before_end`. A higher `resources.qos` or
  another `resources.partition` may not be preempted at all.", "look": "See who ended it: `sacct -j JOB -o
  JobID,State,ExitCode,End` and the signal in the log.", "retry": true, "says": [{"what": "the job was preempted",
  "regex": "DUE TO PREEMPTION|(?<!: )(?<!, )\\b[Jj]ob was preempted(?!:? \\d)", "strength": 25, "needles": ["DUE TO
- PREEMPTION", "ob was preempted"]}, {"what": "the job was requeued", "regex": "DUE TO JOB REQUEUE", "strength": 25,
- "needles": ["DUE TO JOB REQUEUE"]}, {"what": "the job was cancelled", "regex": "\\*\\*\\* JOB \\S+ ON \\S+
- CANCELLED AT \\S+(?: DUE to SIGNAL \\w+)? \\*\\*\\*", "strength": 14, "needles": [" CANCELLED AT "]}, {"what": "a
- signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "remedy": "A closed
- terminal (SIGHUP, 1) or Ctrl-C (SIGINT, 2) ended it: start it as a batch job.", "regex": "SignalException: Process
- \\d+ got signal: (?:1|2|Signals\\.SIG(?:HUP|INT))\\b", "strength": 25, "needles": ["SignalException: Process "]},
+ PREEMPTION", "ob was preempted"]}, {"what": "the job was preempted", "regex": "Caught signal \\S+ on \\S+: this job
+ is preempted", "strength": 30, "needles": [": this job is preempted"]}, {"what": "the job was requeued", "regex":
+ "DUE TO JOB REQUEUE", "strength": 25, "needles": ["DUE TO JOB REQUEUE"]}, {"what": "the job was cancelled",
+ "regex": "\\*\\*\\* JOB \\S+ ON \\S+ CANCELLED AT \\S+(?: DUE to SIGNAL \\w+)? \\*\\*\\*", "strength": 14,
+ "needles": [" CANCELLED AT "]}, {"what": "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends
+ the job sends one)", "remedy": "A closed terminal (SIGHUP, 1) or Ctrl-C (SIGINT, 2) ended it: start it as a batch
+ job.", "regex": "SignalException: Process \\d+ got signal: (?:1|2|Signals\\.SIG(?:HUP|INT))\\b", "strength": 25,
+ "needles": ["SignalException: Process "]}, {"what": "a signal ended the program (Ctrl-C, a closed terminal, or
+ whoever ends the job sends one)", "regex": "SignalException: Process \\d+ got signal:
+ (?:15|Signals\\.SIGTERM)\\b|`Termination signal` is detected by|\\*\\*\\* SIGTERM received at time=", "strength":
+ 4, "needles": ["*** SIGTERM received at time=", "SignalException: Process ", "`Termination signal` is detected
+ by"]}, {"what": "the step of the ranks was cancelled", "regex": "\\*\\*\\* STEP \\S+ ON \\S+ CANCELLED AT \\S+(?:
+ DUE to SIGNAL \\w+)? \\*\\*\\*", "strength": 2, "needles": [" CANCELLED AT "]}, {"what": "somebody, or the batch
+ system, ended the job", "regex": "^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): |^\\s*via condor_rm\\b", "strength":
+ 25, "needles": ["TERM_ADMIN: ", "TERM_OWNER: ", "TERM_PREEMPT: ", "TERM_REQUEUE_OWNER: ", "via condor_rm"]},
  {"what": "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "regex":
- "SignalException: Process \\d+ got signal: (?:15|Signals\\.SIGTERM)\\b|`Termination signal` is detected
- by|\\*\\*\\* SIGTERM received at time=", "strength": 4, "needles": ["*** SIGTERM received at time=",
- "SignalException: Process ", "`Termination signal` is detected by"]}, {"what": "the step of the ranks was
- cancelled", "regex": "\\*\\*\\* STEP \\S+ ON \\S+ CANCELLED AT \\S+(?: DUE to SIGNAL \\w+)? \\*\\*\\*", "strength":
- 2, "needles": [" CANCELLED AT "]}, {"what": "somebody, or the batch system, ended the job", "regex":
- "^TERM_(?:OWNER|ADMIN|PREEMPT|REQUEUE_OWNER): |^\\s*via condor_rm\\b", "strength": 25, "needles": ["TERM_ADMIN: ",
- "TERM_OWNER: ", "TERM_PREEMPT: ", "TERM_REQUEUE_OWNER: ", "via condor_rm"]}, {"what": "a signal ended the program
- (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "regex": "^\\[rank: \\d+\\] Received SIGTERM: 15",
- "strength": 4, "needles": ["] Received SIGTERM: 15"]}, {"what": "a signal ended the program (Ctrl-C, a closed
- terminal, or whoever ends the job sends one)", "regex": "^main proc \\d+ exit, kill process group", "strength": 4,
- "needles": [" exit, kill process group"]}, {"what": "somebody interrupted or cancelled it", "regex": "srun:
- (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \\d+ has been revoked|received a keyboard
- interrupt|Ctrl.?C received|Detected KeyboardInterrupt|[Kk]eyboard interruption|[Ii]nterrupted by (?:the
- )?user|srun: Job has been cancelled|^scancel: Terminating job", "strength": 11, "needles": [" has been revoked", "C
- received", "Detected KeyboardInterrupt", "eyboard interruption", "nterrupted by ", "received a keyboard interrupt",
- "scancel: Terminating job", "srun: Job has been cancelled", "srun: forcing job termination", "srun: got SIGCONT",
- "srun: interrupt"]}, {"what": "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends
- one)", "regex": "\\b(?:[Rr]eceived|[Cc]aught|[Gg]ot) (?:signal
- )?(?:Signals\\.)?SIGINT\\b.{0,40}\\b(?:exit|terminat|shut|stop)", "strength": 11, "needles": ["Caught SIGINT",
- "Caught Signals.SIGINT", "Caught signal SIGINT", "Caught signal Signals.SIGINT", "Got SIGINT", "Got
+ "^\\[rank: \\d+\\] Received SIGTERM: 15", "strength": 4, "needles": ["] Received SIGTERM: 15"]}, {"what": "a signal
+ ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "regex": "^main proc \\d+ exit,
+ kill process group", "strength": 4, "needles": [" exit, kill process group"]}, {"what": "somebody interrupted or
+ cancelled it", "regex": "srun: (?:interrupt|got SIGCONT|forcing job termination)|Job allocation \\d+ has been
+ revoked|received a keyboard interrupt|Ctrl.?C received|Detected KeyboardInterrupt|[Kk]eyboard
+ interruption|[Ii]nterrupted by (?:the )?user|srun: Job has been cancelled|^scancel: Terminating job", "strength":
+ 11, "needles": [" has been revoked", "C received", "Detected KeyboardInterrupt", "eyboard interruption",
+ "nterrupted by ", "received a keyboard interrupt", "scancel: Terminating job", "srun: Job has been cancelled",
+ "srun: forcing job termination", "srun: got SIGCONT", "srun: interrupt"]}, {"what": "a signal ended the program
+ (Ctrl-C, a closed terminal, or whoever ends the job sends one)", "regex": "\\b(?:[Rr]eceived|[Cc]aught|[Gg]ot)
+ (?:signal )?(?:Signals\\.)?SIGINT\\b.{0,40}\\b(?:exit|terminat|shut|stop)", "strength": 11, "needles": ["Caught
+ SIGINT", "Caught Signals.SIGINT", "Caught signal SIGINT", "Caught signal Signals.SIGINT", "Got SIGINT", "Got
  Signals.SIGINT", "Got signal SIGINT", "Got signal Signals.SIGINT", "Received SIGINT", "Received Signals.SIGINT",
  "Received signal SIGINT", "Received signal Signals.SIGINT", "caught SIGINT", "caught Signals.SIGINT", "caught
  signal SIGINT", "caught signal Signals.SIGINT", "got SIGINT", "got Signals.SIGINT", "got signal SIGINT", "got
@@ -955,8 +1063,8 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
 {"family": "process_limit", "what": "no further process or thread may start on the node", "remedy": "The user or the
  job may not start more processes or threads on that node: fewer data loader workers, `env.OMP_NUM_THREADS: 1`, or a
  higher limit (`ulimit -u`).", "look": "Look at `ulimit -u` in the job, and count its threads on that node while it
- runs (`ps -eL`).", "says": [], "raises": [{"regex": "\\[Errno 11\\] Resource temporarily unavailable|can't start
- new thread|pthread_create failed|Resource temporarily unavailable$", "strength": 22}]},
+ runs (`ps -eL`).", "retry": false, "says": [], "raises": [{"regex": "\\[Errno 11\\] Resource temporarily
+ unavailable|can't start new thread|pthread_create failed|Resource temporarily unavailable$", "strength": 22}]},
 {"family": "rendezvous_failure", "what": "the ranks did not meet", "remedy": "The head node's name and port must be
  reachable from every node: `launcher.rendezvous`, `launcher.port`, `fabric`. Every rank must have started: fewer
  log files than ranks mean that one did not.", "look": "See whether all ranks started (are there as many logs as
@@ -980,22 +1088,25 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  (?:[^\\s.:]+|\\S*\\bworker-\\d+\\S*):)", "strength": 16, "needles": ["Could not resolve hostname ", "connect to
  host "]}, {"what": "the daemons of mpirun could not start on the nodes, or not connect to each other", "remedy":
  "Start the ranks with srun. Else let mpirun use a network that the nodes share without a firewall.", "regex": "^A
- process or daemon was unable to complete a TCP connection|ORTE was unable to reliably start", "strength": 13,
- "needles": ["A process or daemon was unable to complete a TCP connection", "ORTE was unable to reliably start"]},
- {"what": "srun cannot start this Open MPI: it was built without Slurm's PMI", "remedy": "`srun --mpi=list` names
- what Slurm offers: take an Open MPI that was built with PMIx and `srun --mpi=pmix`, or start the program with
- mpirun within the allocation.", "regex": "OMPI was not built with SLURM's PMI support|PMI2_Init failed to
- intiali[sz]e", "strength": 14, "needles": ["OMPI was not built with SLURM's PMI support", "PMI2_Init failed to
- intialise", "PMI2_Init failed to intialize"]}, {"what": "the MPI processes do not reach each other", "remedy": "The
- nodes have several networks, of which MPI takes one that they do not share: name the right one
- (`env.OMPI_MCA_btl_tcp_if_include`), and see whether a firewall is between them.", "regex": "^At least one pair of
- MPI processes are unable to reach each other|btl_tcp.*received unexpected process identifier", "strength": 13,
- "needles": ["At least one pair of MPI processes are unable to reach each other", "received unexpected process
- identifier"]}, {"what": "MPI could not start", "remedy": "The lines around that one name the call that failed: the
- network adapter (is it usable on that node, and for jobs?), a peer that was not reached, or a launcher that does
- not fit (`srun --mpi=list`).", "regex": "Fatal error in (?:P?MPI_Init|internal_Init)", "strength": 14, "needles":
- ["Fatal error in "]}, {"regex": "NCCL WARN Bootstrap Root ?: .*already checked in", "strength": 13, "needles":
- ["NCCL WARN Bootstrap Root"]}], "raises": [{"regex":
+ process or daemon was unable to complete a TCP connection|An ORTE daemon has unexpectedly failed|ORTE was unable to
+ reliably start", "strength": 13, "needles": ["A process or daemon was unable to complete a TCP connection", "An
+ ORTE daemon has unexpectedly failed", "ORTE was unable to reliably start"]}, {"what": "srun cannot start this Open
+ MPI: it was built without Slurm's PMI", "remedy": "`srun --mpi=list` names what Slurm offers: take an Open MPI that
+ was built with PMIx and `srun --mpi=pmix`, or start the program with mpirun within the allocation.", "regex": "OMPI
+ was not built with SLURM's PMI support|PMI2_Init failed to intiali[sz]e", "strength": 14, "needles": ["OMPI was not
+ built with SLURM's PMI support", "PMI2_Init failed to intialise", "PMI2_Init failed to intialize"]}, {"what": "the
+ MPI processes do not reach each other", "remedy": "The nodes have several networks, of which MPI takes one that
+ they do not share: name the right one (`env.OMPI_MCA_btl_tcp_if_include`), and see whether a firewall is between
+ them.", "regex": "^At least one pair of MPI processes are unable to reach each other|btl_tcp.*received unexpected
+ process identifier", "strength": 13, "needles": ["At least one pair of MPI processes are unable to reach each
+ other", "received unexpected process identifier"]}, {"what": "MPI could not start", "remedy": "The lines around
+ that one name the call that failed: the network adapter (is it usable on that node, and for jobs?), a peer that was
+ not reached, or a launcher that does not fit (`srun --mpi=list`).", "regex": "Fatal error in
+ (?:P?MPI_Init|internal_Init)", "strength": 14, "needles": ["Fatal error in "]}, {"retry": false, "regex": "NCCL
+ WARN Bootstrap Root ?: .*already checked in", "strength": 13, "needles": ["NCCL WARN Bootstrap Root"]}], "raises":
+ [{"what": "the launcher could not reach a node by ssh", "remedy": "Start the ranks with srun, which needs no ssh.
+ Else let the nodes accept your key without a password, and see whether sshd runs.", "regex": "CalledProcessError:
+ Command ['\"\\[]*ssh\\b.*exit status 255", "strength": 31}, {"regex":
  "UNAVAILABLE\\W.*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|[Tt]imed out after \\d+ seconds? waiting
  for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|client socket has timed out|The client socket has failed to connect
  to any network address|Timed out initiali[sz]ing process group|[Tt]he server socket has failed to listen",
@@ -1008,13 +1119,13 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
 {"family": "sbatch_rejected", "what": "Slurm refused the job or a step of it", "remedy": "It says which option:
  `resources.partition`, `resources.account`, `resources.qos`, `resources.nodes`, `resources.time`,
  `resources.gpus_per_node`; `rankzero.slurm.cluster_info` lists what there is.", "look": "Compare what Slurm refused
- with what there is: `rankzero.slurm.cluster_info` lists it.", "says": [{"regex": "(?:sbatch|salloc):
- (?:error|fatal)|Batch job submission failed|srun: (?:error|fatal): (?:Only allocated \\d+ nodes? asked for|Unable
- to (?:create step(?!.*already complet)|allocate resources|confirm allocation)|Requested|Invalid|More processors
- requested|.*[Ii]nvalid (?:option|partition|account|node name)|Job step.*(?:disabled|aborted)|cpus-per-task)|srun:
- fatal: |Requested node configuration is not available|Invalid account or
- account/partition|QOSMax\\w+Limit|(?:srun|sbatch|salloc): (?:unrecognized|invalid) option", "strength": 30,
- "needles": ["Batch job submission failed", "Invalid account or account/partition", "QOSMax", "Requested node
+ with what there is: `rankzero.slurm.cluster_info` lists it.", "retry": false, "says": [{"regex":
+ "(?:sbatch|salloc): (?:error|fatal)|Batch job submission failed|srun: (?:error|fatal): (?:Only allocated \\d+
+ nodes? asked for|Unable to (?:create step(?!.*already complet)|allocate resources|confirm
+ allocation)|Requested|Invalid|More processors requested|.*[Ii]nvalid (?:option|partition|account|node name)|Job
+ step.*(?:disabled|aborted)|cpus-per-task)|srun: fatal: |Requested node configuration is not available|Invalid
+ account or account/partition|QOSMax\\w+Limit|(?:srun|sbatch|salloc): (?:unrecognized|invalid) option", "strength":
+ 30, "needles": ["Batch job submission failed", "Invalid account or account/partition", "QOSMax", "Requested node
  configuration is not available", "salloc: error", "salloc: fatal", "salloc: invalid option", "salloc: unrecognized
  option", "sbatch: error", "sbatch: fatal", "sbatch: invalid option", "sbatch: unrecognized option", "srun: error:
  ", "srun: fatal: ", "srun: invalid option", "srun: unrecognized option"]}, {"what": "Slurm does not know {option}:
@@ -1023,42 +1134,42 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  "(?:srun|sbatch|salloc): unrecognized option '(?P<option>--container-[a-z-]+)", "strength": 31, "needles":
  ["--container-"]}, {"what": "a part of Slurm did not answer", "remedy": "Slurm's daemon on a node, or its
  controller, did not answer: nothing in the job spec is wrong. Launch again. If the same node fails again, launch
- without it (`resources.exclude`) and show the line to the administrators.", "regex": "(?:srun|sbatch|salloc):
- error: (?:Task launch for \\S+ failed|Application launch failed|Unable to create step|Unable to confirm
- allocation|Unable to allocate resources|[Bb]atch job submission failed)\\b.*(?:[Uu]nable to contact slurm
- controller|[Cc]ommunication (?:connection|shutdown) failure|Zero Bytes were transmitted|[Ss]ocket timed out on
- send/recv|Message (?:receive|send) failure|[Ss]lurmd could not|Unspecified error|[Cc]onnection refused|Connection
- timed out|Job credential|[Ii]nvalid job credential|Protocol authentication)", "strength": 31, "needles": ["salloc:
- error: ", "sbatch: error: ", "srun: error: "]}, {"what": "a part of Slurm did not answer", "remedy": "Slurm's
- daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch again. If the same
- node fails again, launch without it (`resources.exclude`) and show the line to the administrators.", "regex":
- "(?:srun|sbatch|salloc|squeue|scontrol|slurm_\\w+)(?: error)?: .*(?:[Uu]nable to contact slurm controller|Zero
- Bytes were transmitted)", "strength": 16, "needles": ["ero Bytes were transmitted", "nable to contact slurm
- controller"]}, {"what": "the step belongs to a job that has ended", "remedy": "The SLURM_JOB_ID of the environment
- is of a job that has ended: launch from a shell outside of it, or `unset` the variables that begin with SLURM_.",
- "regex": "srun: error: Unable to confirm allocation for job \\d+: Invalid job id", "strength": 31, "needles":
- ["srun: error: Unable to confirm allocation for job "]}, {"what": "the job was ending when this step began",
- "remedy": "Look for what ended the job, in the lines before that one.", "regex": "srun: error: Unable to create
- step for job \\d+: Job/step already complet", "strength": 12, "needles": ["srun: error: Unable to create step for
- job "]}, {"regex": "srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find \\S+
- plugin|MPI:)", "strength": 16, "needles": ["srun: error: "]}, {"regex": "srun: error: (?:Task launch for \\S+
- failed|Application launch failed|CPU binding outside)", "strength": 16, "needles": ["Task launch for", "Application
- launch failed", "CPU binding outside"]}], "raises": []},
+ without it (`resources.exclude`) and show the line to the administrators.", "retry": true, "regex":
+ "(?:srun|sbatch|salloc): error: (?:Task launch for \\S+ failed|Application launch failed|Unable to create
+ step|Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed)\\b.*(?:[Uu]nable to
+ contact slurm controller|[Cc]ommunication (?:connection|shutdown) failure|Zero Bytes were transmitted|[Ss]ocket
+ timed out on send/recv|Message (?:receive|send) failure|[Ss]lurmd could not|Unspecified error|[Cc]onnection
+ refused|Connection timed out|Job credential|[Ii]nvalid job credential|Protocol authentication)", "strength": 31,
+ "needles": ["salloc: error: ", "sbatch: error: ", "srun: error: "]}, {"what": "a part of Slurm did not answer",
+ "remedy": "Slurm's daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch
+ again. If the same node fails again, launch without it (`resources.exclude`) and show the line to the
+ administrators.", "retry": true, "regex": "(?:srun|sbatch|salloc|squeue|scontrol|slurm_\\w+)(?: error)?:
+ .*(?:[Uu]nable to contact slurm controller|Zero Bytes were transmitted)", "strength": 16, "needles": ["ero Bytes
+ were transmitted", "nable to contact slurm controller"]}, {"what": "the step belongs to a job that has ended",
+ "remedy": "The SLURM_JOB_ID of the environment is of a job that has ended: launch from a shell outside of it, or
+ `unset` the variables that begin with SLURM_.", "regex": "srun: error: Unable to confirm allocation for job \\d+:
+ Invalid job id", "strength": 31, "needles": ["srun: error: Unable to confirm allocation for job "]}, {"what": "the
+ job was ending when this step began", "remedy": "Look for what ended the job, in the lines before that one.",
+ "regex": "srun: error: Unable to create step for job \\d+: Job/step already complet", "strength": 12, "needles":
+ ["srun: error: Unable to create step for job "]}, {"regex": "srun: error: (?:Couldn't find the specified
+ plugin|Cannot create context|cannot find \\S+ plugin|MPI:)", "strength": 16, "needles": ["srun: error: "]},
+ {"regex": "srun: error: (?:Task launch for \\S+ failed|Application launch failed|CPU binding outside)", "strength":
+ 16, "needles": ["Task launch for", "Application launch failed", "CPU binding outside"]}], "raises": []},
 {"family": "script_error", "what": "the batch script itself failed", "remedy": "A command that is not found needs
  `setup.modules` or `setup.commands`; `\\r` in a message means Windows line ends: convert the file (`sed -i
  's/\\r$//'`).", "look": "Read that line of the script: is the command meant to be there, and does anything later
- depend on it?", "says": [{"what": "mpirun's shell on a node does not find Open MPI's daemon", "remedy": "The shell
- that mpirun opens there has another PATH: launch with srun (`launcher.kind`), or give mpirun `--prefix` with the
- folder of Open MPI.", "regex": ": orted: command not found", "strength": 31, "needles": [": orted: command not
- found"]}, {"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A program that it does
- not find: add the package that brings it to `environment.project`, or name a file of the code with its folder and
- make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31, "needles": ["error:
- Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not found|syntax error(?: near
- unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking for|CommandNotFoundError:
- |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following error|Unable to locate a
- modulefile|exec format error|execve\\(\\): [^/\\s]+: No such file|Exec format error|env: .*: No such file or
- directory|CondaError(?!.*conda deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl) nicht gefunden|commande
- introuvable|orden no
+ depend on it?", "retry": false, "says": [{"what": "mpirun's shell on a node does not find Open MPI's daemon",
+ "remedy": "The shell that mpirun opens there has another PATH: launch with srun (`launcher.kind`), or give mpirun
+ `--prefix` with the folder of Open MPI.", "regex": ": orted: command not found", "strength": 31, "needles": [":
+ orted: command not found"]}, {"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A
+ program that it does not find: add the package that brings it to `environment.project`, or name a file of the code
+ with its folder and make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31,
+ "needles": ["error: Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not
+ found|syntax error(?: near unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking
+ for|CommandNotFoundError: |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following
+ error|Unable to locate a modulefile|exec format error|execve\\(\\): [^/\\s]+: No such file|Exec format error|env:
+ .*: No such file or directory|CondaError(?!.*conda deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl)
+ nicht gefunden|commande introuvable|orden no
  encontrada|\u672a\u627e\u5230\u547d\u4ee4|\u30b3\u30de\u30f3\u30c9\u304c\u898b\u3064\u304b\u308a\u307e\u305b\u3093"
 , "strength": 13, "needles": ["$'\\r'", ": No such file", ": Not a valid identifier", ": command not found", ": not
  a valid identifier", "Befehl nicht gefunden", "CommandNotFoundError: ", "CondaError", "Exec format error",
@@ -1083,9 +1194,9 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
 {"family": "shape_or_divisibility", "what": "sizes do not fit: {place}", "remedy": "The shapes of the data or of the
  model differ there. The message names the sizes: the items of a batch (pad or crop them to one size), a batch of
  another length, or a layer made for other sizes.", "look": "Compare the sizes in that line with those of the data
- and of the model's configuration.", "says": [], "raises": [{"remedy": "World size = tensor x pipeline x context x
- data; heads and layers divide too: check `parallelism.*`, `parallelism.attention_heads`, `resources.nodes` x
- `resources.gpus_per_node`, batch sizes in `command`.", "regex": "^(?=.*(?:(?:world|node)[
+ and of the model's configuration.", "retry": false, "says": [], "raises": [{"remedy": "World size = tensor x
+ pipeline x context x data; heads and layers divide too: check `parallelism.*`, `parallelism.attention_heads`,
+ `resources.nodes` x `resources.gpus_per_node`, batch sizes in `command`.", "regex": "^(?=.*(?:(?:world|node)[
  _-]?size|WORLD_SIZE|\\w*heads\\b|query_groups|[Pp]arallel|\\bshard|\\b[tpdce]p(?:_size|_degree)?\\b|micro_?batch|tr
 ain_batch|global[_ ](?:train[_ ])?batch|[Nn]umber of (?:GPUs|ranks|devices|processes|layers)|Check batch related
  parameters|Mesh should))(?:.*(?:(?:is|are) not divisible by|must be (?:evenly )?(?:divisible by|a multiple
@@ -1176,37 +1287,39 @@ ain_batch|global[_ ](?:train[_ ])?batch|[Nn]umber of (?:GPUs|ranks|devices|proce
  {"regex": "must have (?:the )?same length", "strength": 21}]},
 {"family": "syntax_error", "what": "a Python file has a syntax error", "remedy": "Correct that line of the Python
  file; if it is valid in a newer Python, choose that: `environment.python`, `container.image`, `setup.modules`.",
- "look": "Read the line of the file that the message shows.", "says": [], "raises": [{"regex":
+ "look": "Read the line of the file that the message shows.", "retry": false, "says": [], "raises": [{"regex":
  "^(?:SyntaxError|IndentationError|TabError)", "strength": 22}]},
 {"family": "time_limit", "what": "the job reached its time limit", "remedy": "More time (`resources.time`), or let
  it continue: `checkpoint.signal_before_end` and `checkpoint.requeue: true`. A job that made no step before the end
  hung: look at the rank that is behind.", "look": "See how long the steps took and whether they went on until the
- end.", "says": [{"regex": "CANCELLED .*DUE TO TIME LIMIT|\\b(?:[Jj]ob|JOB|[Ss]tep|STEP|[Aa]llocation)\\b.{0,40}
- exceeded (?:its )?time limit", "strength": 25, "needles": [" exceeded its time limit", " exceeded time limit", "DUE
- TO TIME LIMIT"]}, {"regex": "job killed: (?:walltime|cput) \\S+ exceeded|TERM_RUNLIMIT", "strength": 25, "needles":
- ["TERM_RUNLIMIT", "job killed: "]}], "raises": []},
+ end.", "retry": false, "says": [{"regex": "CANCELLED .*DUE TO TIME
+ LIMIT|\\b(?:[Jj]ob|JOB|[Ss]tep|STEP|[Aa]llocation)\\b.{0,40} exceeded (?:its )?time limit", "strength": 25,
+ "needles": [" exceeded its time limit", " exceeded time limit", "DUE TO TIME LIMIT"]}, {"regex": "job killed:
+ (?:walltime|cput) \\S+ exceeded|TERM_RUNLIMIT", "strength": 25, "needles": ["TERM_RUNLIMIT", "job killed: "]}],
+ "raises": []},
 {"family": "tolerance", "what": "results of two precisions differ by more than the test allows", "remedy": "Expected
  where one side is FP8 and the other BF16: the converted weights are right, and the comparison is too strict. Loosen
  its tolerance or leave it out (an argument in `command`), or compare with a checkpoint in BF16.", "look": "Compare
- the two values and the precision that each was computed in.", "says": [], "raises": [{"regex": "Tensor-likes are
- not close|Not equal to tolerance|Mismatched elements: |Weight mismatch detected", "strength": 30}]},
+ the two values and the precision that each was computed in.", "retry": false, "says": [], "raises": [{"regex":
+ "Tensor-likes are not close|Not equal to tolerance|Mismatched elements: |Weight mismatch detected", "strength":
+ 30}]},
 {"family": "unused_parameters", "what": "some parameters got no gradient, and DistributedDataParallel waits for all
  of them", "remedy": "Wrap the model with `find_unused_parameters=True`, or let the loss depend on all parameters.
  `env.TORCH_DISTRIBUTED_DEBUG: DETAIL` names them.", "look": "See which parameters the loss of that step does not
- depend on.", "says": [{"regex": "^Expected to have finished reduction in the prior iteration before starting",
- "strength": 30, "needles": ["Expected to have finished reduction in the prior iteration before starting"]}],
- "raises": [{"regex": "Expected to have finished reduction in the prior iteration|parameters that were not used in
- producing (?:the )?loss", "strength": 30}, {"remedy": "A parameter gets its gradient twice in one backward pass:
- with activation checkpointing use `use_reentrant=False`, or DDP's `static_graph=True`; do not use a module outside
- of `forward`.", "regex": "Expected to mark a variable ready only once", "strength": 30}]},
+ depend on.", "retry": false, "says": [{"regex": "^Expected to have finished reduction in the prior iteration before
+ starting", "strength": 30, "needles": ["Expected to have finished reduction in the prior iteration before
+ starting"]}], "raises": [{"regex": "Expected to have finished reduction in the prior iteration|parameters that were
+ not used in producing (?:the )?loss", "strength": 30}, {"remedy": "A parameter gets its gradient twice in one
+ backward pass: with activation checkpointing use `use_reentrant=False`, or DDP's `static_graph=True`; do not use a
+ module outside of `forward`.", "regex": "Expected to mark a variable ready only once", "strength": 30}]},
 {"family": "usage", "what": "an argument or a setting is not accepted", "remedy": "Correct the arguments in
  `command`, or the configuration file that it reads: the line says which one.", "look": "See where the value in that
  line comes from: the arguments in `command` (compare its `--help`), a configuration file, or a call in the program
- (its traceback shows it).", "says": [{"remedy": "The launcher adds `--local-rank`, not `command`: `launcher.kind:
- torchrun` sets LOCAL_RANK in the environment instead. A program of its time must accept the argument.", "regex":
- "error: unrecognized arguments:.* --local[-_]rank", "strength": 31, "needles": ["error: unrecognized arguments:"]},
- {"regex": "^[^\\s:(]+(?: \\S+)?: error: (?:unrecognized arguments|the following arguments are
- required|argument|ambiguous option|invalid choice|one of the arguments|expected)|^Error: (?:No such
+ (its traceback shows it).", "retry": false, "says": [{"remedy": "The launcher adds `--local-rank`, not `command`:
+ `launcher.kind: torchrun` sets LOCAL_RANK in the environment instead. A program of its time must accept the
+ argument.", "regex": "error: unrecognized arguments:.* --local[-_]rank", "strength": 31, "needles": ["error:
+ unrecognized arguments:"]}, {"regex": "^[^\\s:(]+(?: \\S+)?: error: (?:unrecognized arguments|the following
+ arguments are required|argument|ambiguous option|invalid choice|one of the arguments|expected)|^Error: (?:No such
  (?:option|command)|Missing (?:option|argument|parameter|command)|Got unexpected|Invalid value)|^(?:Could not
  override|Error merging|In '\\S+': Could not find|LexerNoViableAltException|Missing mandatory value)", "strength":
  30, "needles": ["': Could not find", ": error: ambiguous option", ": error: argument", ": error: expected", ":
@@ -1229,7 +1342,13 @@ ror|tyro|UnrecognizedFlagError|IllegalFlagValueError|on purely quantized models|
  not exist or is not currently imported|does not recognize this architecture|[Uu]nrecognized model|Unrecognized
  configuration class", "strength": 26}, {"remedy": "Set it in the program or in the files of the tokenizer:
  `tokenizer.pad_token = tokenizer.eos_token`, or the chat template of the model that it is for.", "regex":
- "chat_template is not set|does not have a padding token", "strength": 26}, {"regex":
+ "chat_template is not set|does not have a padding token", "strength": 26}, {"what": "a callback watches a metric
+ that the program does not log", "remedy": "The line lists what is logged: name one of these as `monitor`, or log
+ the other with `self.log` in each validation.", "regex": "MisconfigurationException: \\w+\\(monitor=.*not found in
+ the returned metrics|Early stopping conditioned on metric .* which is not available", "strength": 31}, {"what":
+ "the model has no method {method}, which the trainer calls", "remedy": "Give Lightning the module itself, not what
+ wraps it (DataParallel), or add the method: `command` runs the program that builds it.", "regex":
+ "MisconfigurationException: No `(?P<method>\\w+)(?:\\(\\))?` method defined", "strength": 31}, {"regex":
  "(?:ValueError|AssertionError|KeyError)\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
  (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|<class '|[Pp]ositional argument|must (?:not )?be
  (?:None|a

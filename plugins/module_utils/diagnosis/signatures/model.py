@@ -36,7 +36,8 @@ class Match:
     """One wording. `needles`: fixed strings; each matching line contains at least one.
 
     `what`, `remedy`: what this wording means and what helps against it, where that is not what its family says; a
-    wording with its own remedy blames no node, and promises nothing of another try.
+    wording with its own remedy blames no node. `retry`: whether the same launch can succeed if it is tried again; None:
+    as its family says, and not at all where the wording has its own remedy.
     """
 
     regex: re.Pattern[str]
@@ -46,6 +47,7 @@ class Match:
     frames: re.Pattern[str] | None = None
     remedy: str = ""
     what: str = ""
+    retry: bool | None = None
 
 
 @dataclass(frozen=True)
@@ -68,7 +70,7 @@ class Signature:
 
 def signature(data: JsonObject) -> Signature:
     """The family that compiled data describes: {"family", "what", "remedy", "look", "retry", "blames_node", "says":
-    [{"regex", "needles", "strength", "what", "remedy"}], "raises": [the same, with "frames" and without "needles"]}.
+    [{"regex", "needles", "strength", "what", "remedy", "retry"}], "raises": [the same; "frames", no "needles"]}.
     """
     matches = [_match(match, where) for kind, where in WHERE.items() for match in data.get(kind) or []]
     known = {name: data[name] for name in ("retry", "blames_node", "look") if name in data}
@@ -89,4 +91,5 @@ def _match(data: JsonObject, where: str) -> Match:
         re.compile(frames) if frames else None,
         data.get("remedy", ""),
         data.get("what", ""),
+        data.get("retry"),
     )
