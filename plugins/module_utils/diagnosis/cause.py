@@ -69,6 +69,8 @@ _LAST_LINE = re.compile(
 )
 # Up to so many lines after Ctrl-C a program says what it ends with.
 INTERRUPTED = 40
+# Up to so many lines below its report an installer shows the traceback of a build.
+BUILD = 60
 # The clocks of two nodes may differ by SKEW seconds. From strength KNOWN on, the wording of an exception is known.
 SKEW = 300.0
 KNOWN = LIMIT
@@ -228,10 +230,13 @@ def _first_raised(raised: Sequence[Event], skew: float) -> Event:
 
 
 def _reason_below(first: Event, events: Sequence[Event]) -> Event:
-    """The reason that an installer gives a few lines below what it could not do; else that itself."""
-    below = (event for event in events if event.file == first.file and 0 < event.line - first.line <= BELOW)
-    reasons = (event for event in below if event.strength >= CAUSE and _CAUSED_BY.match(event.text))
-    return next(reasons, first) if first.family == "build" else first
+    """The reason that an installer gives below what it could not do, in its words or in those of a build; else that."""
+    if first.family != "build":
+        return first
+    below = [event for event in events if event.file == first.file and 0 < event.line - first.line <= BUILD]
+    reasons = (event for event in below if event.family == "build" and event.strength > first.strength)
+    caused = (event for event in below if event.strength >= CAUSE and _CAUSED_BY.match(event.text))
+    return next((event for event in caused if event.line - first.line <= BELOW), next(reasons, first))
 
 
 def _set_up_before(first: Event, events: Sequence[Event]) -> Event | None:

@@ -191,6 +191,25 @@ def test_a_line_is_told_as_what_it_is(text: str, family: str, what: str) -> None
     assert (found.family, what in found.what) == (family, True), found
 
 
+BUILT = (
+    "      Traceback (most recent call last):\n"
+    '        File "/x/setuptools/build_meta.py", line 331, in get_requires_for_build_wheel\n'
+    "          return self._get_build_requires(settings)\n"
+    '        File "<string>", line 22, in <module>\n'
+    "      ModuleNotFoundError: No module named 'bulbs'\n"
+)
+
+
+@pytest.mark.parametrize(
+    "before", ["  \u00d7 Failed to build `lamps==2.8`\n  The build backend returned an error\n", ""]
+)
+@pytest.mark.parametrize("after", ["", "ERROR: Failed to build 'lamps' when getting requirements to build wheel\n"])
+def test_what_a_build_lacks_is_said_and_not_only_that_it_failed(before: str, after: str) -> None:
+    found = diagnosed(f"Resolved 44 packages\n{before}{BUILT}{after}")
+    assert (found.family, "imports bulbs" in found.what, "isolation" in found.remedy) == ("build", True, True), found
+    assert diagnosed(TRACEBACK.format("ModuleNotFoundError: No module named 'bulbs'")).family == "import_error"
+
+
 @pytest.mark.parametrize(
     ("above", "line"),
     [

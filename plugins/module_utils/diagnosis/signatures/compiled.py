@@ -134,14 +134,18 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  them.", "regex": "^(?P<package>[\\w.-]+ \\S+) requires (?P<wanted>[^,]+), (?:but you have (?P<found>\\S+ \\S+)
  which is incompatible|which is not installed)\\.?$", "strength": 11, "needles": [" which is incompatible", "which
  is not installed"]}, {"regex": "^ERROR: pip's dependency resolver does not", "strength": 10, "needles": ["ERROR:
- pip's dependency resolver does not"]}], "raises": [{"what": "code could not be compiled", "remedy": "The compiler's
- own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no
- compiler: `setup.modules`, or another `container.image`.", "regex": "Error building extension|Error compiling
- objects|CompileError|nvcc\\S* (?:not found|failed)|InductorError:
- \\S*(?:CalledProcess|Compile|FileNotFound)\\w*|Failed to find C compiler", "strength": 30}, {"regex":
- "CalledProcessError.*\\bpip", "strength": 21}, {"what": "code could not be compiled", "remedy": "The compiler's own
- message is above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no
- compiler: `setup.modules`, or another `container.image`.", "regex":
+ pip's dependency resolver does not"]}], "raises": [{"what": "a package that is built imports {module}, which is not
+ there while it is built", "remedy": "It is built apart from the environment. Name the package in the project:
+ `tool.uv.no-build-isolation-package`, or {module} for it in `tool.uv.extra-build-dependencies`; or take a wheel
+ that fits torch and CUDA (`environment.mode: wheelhouse`).", "regex": "ModuleNotFoundError: No module named
+ '(?P<module>\\w+)", "frames": "/setuptools/build_meta\\.py|get_requires_for_build|prepare_metadata_for_build",
+ "strength": 32}, {"what": "code could not be compiled", "remedy": "The compiler's own message is above that line.
+ Mostly it lacks the headers of Python, of CUDA or of a library, or there is no compiler: `setup.modules`, or
+ another `container.image`.", "regex": "Error building extension|Error compiling objects|CompileError|nvcc\\S*
+ (?:not found|failed)|InductorError: \\S*(?:CalledProcess|Compile|FileNotFound)\\w*|Failed to find C compiler",
+ "strength": 30}, {"regex": "CalledProcessError.*\\bpip", "strength": 21}, {"what": "code could not be compiled",
+ "remedy": "The compiler's own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a
+ library, or there is no compiler: `setup.modules`, or another `container.image`.", "regex":
  "CalledProcessError.*(?:ninja|nvcc|cmake|gcc|[gc]\\+\\+)", "strength": 21}, {"what": "code could not be compiled",
  "remedy": "The compiler's own message is above that line. Mostly it lacks the headers of Python, of CUDA or of a
  library, or there is no compiler: `setup.modules`, or another `container.image`.", "regex": "Ninja build failed",
