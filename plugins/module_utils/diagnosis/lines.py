@@ -34,7 +34,8 @@ _PREFIX = re.compile(
       \[(?:rank|default|Rank\ )(?P<rank>\d{1,7})\]:\ ?            # torch; torchrun --redirects
     | \[\d+,(?P<mpi>\d{1,7})\](?:<std(?:out|err)>)?:?\ ?          # mpirun --tag-output
     | \((?:[^()\n]{1,60}\ )?pid=(?P<pid>\d+)(?:,\ ip=(?P<ip>[\d.]+))?\)\ ?  # ray, vLLM
-    | (?P<level>[A-Z]{4,8})\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[?\w+\.py:\d+\]\ # vLLM
+    | (?P<level>[A-Z]{4,8})(?::\ {4,5}                             # uvicorn, vLLM
+        |\ (?:\d{4}-)?\d\d-\d\d\ \d\d:\d\d:\d\d\ \[?\w+\.py:\d+\]\ )
         (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
     | \[[\d\- :.,]{19,26}\]\ [\w.]+:\ (?:\[[\w/]+\]\ )*?\[(?P<named>[A-Z]{4,8})\]\ # torch 2.0 to 2.2
         (?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b)
@@ -47,7 +48,6 @@ _PREFIX = re.compile(
             |\w*(?:Error|Exception|Interrupt|Iteration|Exit)\b|(?:\w+\.)+\w+:\ )
     | (?!\d|[Ee]poch|[Ss]tep|[Ii]ter|[Bb]atch)[\w./-]{1,80}[/_-]\d+\ (?: # docker compose: service-1  |
         (?P<bar>\ {0,40}\|\ )|(?=\[(?:rank|default)\d))          # nemo-run: role/replica
-    | (?:ERROR|CRITICAL):\ {4,5}(?=Traceback|\ \ |[\w.]*(?:Error|Exception|Failed)\b) # uvicorn
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
     re.VERBOSE,

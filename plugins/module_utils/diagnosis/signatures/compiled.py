@@ -271,21 +271,20 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  folder of the runtime are not set up for users there. If it is one node, launch without it (`resources.exclude`);
  show the line to the administrators.", "regex": "enroot-nsenter: |[Ff]ailed to create user
  namespace|^(?:FATAL|ERROR) *:.*(?:loop device|newuidmap|setuid)|mkdir: cannot create directory \\S+enroot\\S*:
- Permission denied", "strength": 32, "needles": ["enroot-nsenter", "user namespace", "loop device", "newuidmap",
- "setuid", "mkdir: cannot create"]}, {"what": "the file of the image cannot be mounted or unpacked", "remedy": "That
- file is cut short, damaged, or of another format than the node reads: build or import it again, and compare sizes
- after a copy.", "regex": "failed to mount squashfs|[Uu]nsquashfs\\b.*(?:[Ff]ailed|[Ee]rror|FATAL)|SQUASHFS
- error|^FATAL:.*(?:not a SIF file|image format not recognized)", "strength": 32, "needles": ["SQUASHFS error",
- "Unsquashfs", "failed to mount squashfs", "image format not recognized", "not a SIF file", "unsquashfs"]}, {"what":
- "{file} is taken for the name of an image in a registry", "remedy": "Write `container.image` with its full path:
- without a slash, pyxis looks for it in a registry.", "regex": "pyxis: importing docker image:
- (?P<file>[^/\\s]+\\.sqsh)\\s*$", "strength": 19, "needles": ["pyxis: importing docker image: "]}, {"what": "this
- user may not use Docker on that node", "remedy": "Start the container with a runtime that any user may use:
- `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission denied while trying to connect to the
- [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to connect to the "]}, {"regex": "error:
- pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke spank plugin stack|required plugin
- spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack", "error: pyxis: ", "required plugin
- spank_pyxis"]}], "raises": []},
+ Permission denied", "strength": 32, "needles": ["enroot-nsenter", "user namespace", "FATAL: ", "ERROR  :", "mkdir:
+ cannot create"]}, {"what": "the file of the image cannot be mounted or unpacked", "remedy": "That file is cut
+ short, damaged, or of another format than the node reads: build or import it again, and compare sizes after a
+ copy.", "regex": "failed to mount squashfs|[Uu]nsquashfs\\b.*(?:[Ff]ailed|[Ee]rror|FATAL)|SQUASHFS
+ error|^FATAL:.*(?:not a SIF file|image format not recognized)", "strength": 32, "needles": ["nsquashfs", "mount
+ squashfs", "SQUASHFS error", "FATAL: "]}, {"what": "{file} is taken for the name of an image in a registry",
+ "remedy": "Write `container.image` with its full path: without a slash, pyxis looks for it in a registry.",
+ "regex": "pyxis: importing docker image: (?P<file>[^/\\s]+\\.sqsh)\\s*$", "strength": 19, "needles": ["pyxis:
+ importing docker image: "]}, {"what": "this user may not use Docker on that node", "remedy": "Start the container
+ with a runtime that any user may use: `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission
+ denied while trying to connect to the [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to
+ connect to the "]}, {"regex": "error: pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke
+ spank plugin stack|required plugin spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack",
+ "error: pyxis: ", "required plugin spank_pyxis"]}], "raises": []},
 {"family": "crash", "what": "a process crashed", "remedy": "`env.PYTHONFAULTHANDLER: 1` shows where. Suspect a
  compiled extension, a full /dev/shm, or one node: see whether it is always the same one.", "look": "See which rank
  and which node crashed first, whether it is always the same node, and what that rank logged before.", "retry":
@@ -435,8 +434,8 @@ ack|Nvlink)\\w*|CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|
  (`resources.exclude`), and show the line to the administrators.", "regex": "Failed to initialize NVML:
  Driver/library version mismatch", "strength": 16, "needles": ["Failed to initialize NVML: Driver/library version
  mismatch"]}, {"what": "the driver of that node is too old for this build", "regex": "possibly insufficient driver
- version", "strength": 16, "needles": ["possibly insufficient driver version"]}, {"what": "bitsandbytes has no
- library for this CUDA", "remedy": "Take a release of bitsandbytes that has one for the CUDA of this torch, or leave
+ version", "strength": 16, "needles": ["possibly insufficient driver"]}, {"what": "bitsandbytes has no library for
+ this CUDA", "remedy": "Take a release of bitsandbytes that has one for the CUDA of this torch, or leave
  BNB_CUDA_VERSION out of `env`; one that is built from its source needs CUDA's compiler when it is built.", "regex":
  "Could not (?:find the bitsandbytes CUDA binary at|load bitsandbytes native library: )|CUDA Setup failed despite
  GPU being available", "strength": 16, "needles": ["CUDA Setup failed despite GPU being available", "Could not find
