@@ -285,21 +285,25 @@ class Terminal:
 
 
 #: Values between marks that the typed line itself does not hold.
-LOOK = 'echo "@""@$(uname -n)|$SLURM_JOB_ID|$GREETING|$FROM_SETUP|$(pwd)|$(ls)|$(stty size)|$(tty)@""@"'
+LOOK = 'echo "@""@$(uname -n)|$SLURM_JOB_ID|$GREETING|$FROM_SETUP$FROM_SRUN|$(pwd)|$(ls)|$(stty size)|$(tty)@""@"'
 PROMPT = r"\] /\S+ [#$] $"
 
 
 def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation: str) -> None:
     """The printed command is typed at a terminal; with run=true the playbook's own terminal is the shell's."""
     (site.folder / "code" / "train.py").write_text("print('train')\n")
+    prolog = f"{site.state_root}.prolog"
+    site.program(Path(prolog).name, "echo export FROM_SRUN=also", site.host_path(prolog).parent)
+    srun = {"task-prolog": prolog, "label": True}
     spec = {
         "command": ["train.py"],
+        "launcher": {"srun": srun},
         "env": {"GREETING": 'it\'s "quoted" $HOME'},
         "setup": {"commands": ["export FROM_SETUP=set"]},
         "resources": {"nodes": 2, "time": "00:05:00"},
     }
     job = {**site.job("true"), **spec}
-    attached = {**job, "launcher": {"inside_job": allocation}}
+    attached = {**job, "launcher": {"inside_job": allocation, "srun": srun}}
     shown = site.play(attached, playbook="rankzero.slurm.shell", run=False)
     assert shown.rc == 0, shown.output
     session = shown.results("rankzero.slurm.job_shell")[-1]
@@ -313,7 +317,7 @@ def test_a_shell_by_hand_and_one_that_the_playbook_opens(site: Site, allocation:
         host, own_job, greeting, from_setup, folder, listed, size, tty = seen.replace("\r\n", " ").split("|")
         assert host in site.lab.nodes
         assert job_id in (None, own_job)
-        assert (greeting, from_setup) == ('it\'s "quoted" $HOME', "set")
+        assert (greeting, from_setup) == ('it\'s "quoted" $HOME', "setalso")
         assert folder == f"{session['folder']}/work"
         assert listed.split() == ["README", "train.py"]
         assert size == "40 123"

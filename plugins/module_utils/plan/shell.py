@@ -26,7 +26,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import BATCH_ONLY, PLAIN
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
+    BATCH_ONLY,
+    OF_SEVERAL_TASKS,
+    PLAIN,
+)
 
 SCRIPT = "shell.sh"
 
@@ -125,12 +129,16 @@ def _allocate(plan: Plan) -> tuple[str, ...]:
 
 
 def step(plan: Plan, folder: str) -> tuple[str, ...]:
-    """Return the options of a step on one node, which has what all ranks of the node have."""
+    """Return the options of a step on one node, which has what all ranks of the node have, and those of launcher.srun
+    that mean something for one task.
+    """
     # --overlap: other steps in the allocation do not wait for the shell to end.
     words = ["--overlap", "--nodes=1", "--ntasks=1"]
     # Without a number, the step has all CPUs of its node.
     words += [] if plan.topology.all_cpus else [f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in inside_job.step(plan.spec) if name != "overlap"]
+    own = sorted(plan.spec.launcher.srun.items())
+    words += [_option(name, value) for name, value in own if value is not False and name not in OF_SEVERAL_TASKS]
     container = container_of(plan)
     seen = "TERM,LANG,HOME" if container and container.kind.home else "TERM,LANG"
     return (*words, "--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work")
@@ -158,10 +166,9 @@ def notes(plan: Plan) -> list[str]:
             f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
             f"{spec.environment.mode})"
         )
-    if spec.launcher.srun:
-        lines.append(
-            f"not in the shell: launcher.srun ({', '.join(sorted(spec.launcher.srun))}), which is for the ranks' step"
-        )
+    left_out = [name for name, value in sorted(spec.launcher.srun.items()) if value and name in OF_SEVERAL_TASKS]
+    if left_out:
+        lines.append(f"not in the shell: {', '.join(left_out)} of launcher.srun, which is for several tasks")
     return lines
 
 

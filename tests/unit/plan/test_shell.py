@@ -15,6 +15,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.plan.door import CONNECT, files_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
     described,
     notes,
@@ -111,11 +112,15 @@ def test_a_value_that_only_the_controller_has_is_named_and_not_shown() -> None:
     assert notes(made) == ["not in the shell: the secrets T, which only a job brings to the cluster"]
 
 
-def test_options_of_the_ranks_step_are_named_as_left_out_and_sizes_are_there() -> None:
+def test_options_of_the_ranks_step_reach_the_session_where_they_mean_something_for_one_task() -> None:
     made = planned(
-        launcher={"srun": {"gpu-bind": "single:1", "mpi": "none"}}, parallelism={"tensor": 2}, resources=GPUS
+        launcher={"srun": {"gpu-bind": "single:1", "mpi": "none", "label": False}},
+        parallelism={"tensor": 2},
+        resources=GPUS,
     )
-    assert notes(made) == ["not in the shell: launcher.srun (gpu-bind, mpi), which is for the ranks' step"]
+    assert notes(made) == ["not in the shell: gpu-bind of launcher.srun, which is for several tasks"]
+    for words in (session(made).shell, tuple(shlex.split(files_of(made, "")[CONNECT].splitlines()[-1]))):
+        assert options(words)["mpi"] == "none" and "gpu-bind" not in options(words)
     assert dict(values_of(made))["RANKZERO_TP"] == "2"
     assert programs(made) == ("start/serve.sh",) and values_of(planned()) == []
 
