@@ -17,10 +17,10 @@ from rankzero.verbs import JOB_FILE
 OTHER_VERBS: dict[str, tuple[str, ...]] = {
     "run": ("submit", "sbatch", "srun", "salloc", "launch", "start", "train", "torchrun", "resume", "retry", "restart"),
     "ls": ("status", "queue", "squeue", "sacct", "list", "ps", "jobs"),
-    "cancel": ("stop", "kill", "scancel", "abort", "cancel-all", "rm", "remove", "delete"),
+    "cancel": ("stop", "kill", "scancel", "abort", "cancel-all", "rm", "remove", "delete", "down"),
     "attach": ("wait", "watch", "follow", "tail"),
     "logs": ("log", "output"),
-    "why": ("diagnose", "explain", "debug"),
+    "why": ("diagnose", "explain", "debug", "scontrol", "seff"),
     "pull": ("get", "fetch", "download", "artifacts"),
     "plan": ("check", "validate", "diff"),
     "shell": ("ssh", "exec", "enter"),
@@ -38,6 +38,7 @@ OTHER_OPTIONS = {
     "-t": "--time",
     "-A": "--account",
     "-N": "-n",
+    "-j": "--nodes",
     "-q": "--qos",
     "-x": "--exclude",
 }

@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays, reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import Given
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH, misspelt
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, did_you_mean
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, clock, did_you_mean, seconds_in
 
 #: Options that are read again and again: each one adds to the ones before.
 ADDED = frozenset(["mail-type"])
@@ -220,8 +220,9 @@ def _taken(header: Header) -> str:
     name, value = next(reversed(header.options.items()), ("", True))
     if name in SBATCH or value is True:
         return ""
-    near = did_you_mean(f"--{found}" if (found := misspelt(name, SBATCH)) else None)
-    return f"; sbatch has no option --{name}{near}, and {value} was taken for its value"
+    near = misspelt(name, SBATCH)
+    hint = did_you_mean(near and f"--{near}")
+    return f"; sbatch has no option --{name}{hint}, and {value} was taken for its value"
 
 
 def _take_all(header: Header, words: list[tuple[int, str]]) -> str | None:
@@ -250,6 +251,8 @@ def _take(header: Header, given: Given) -> None:
         _SPECIAL[name](header, given)
     elif name in _PATHS and _fits(_PATHS[name], value):
         header.set(given.line, _PATHS[name], value)
+    elif name == "time" and (seconds := seconds_in(str(value))):
+        header.refuse(given, f"{value} is no time of Slurm; write {clock(seconds)}")
     else:
         header.further(given)
 

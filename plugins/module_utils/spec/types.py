@@ -194,7 +194,7 @@ def time_minutes(value: str) -> float:
     match = _TIME.fullmatch(value)
     if not match:
         meant = seconds_in(value)
-        how = f"; write {_clock(meant)}" if meant else ""
+        how = f"; write {clock(meant)}" if meant else ""
         raise Invalid(f"must be a Slurm time such as 30 (minutes), 04:00:00 or 1-12:00:00, not {shown(value)}{how}")
     part = {name: int(number) for name, number in match.groupdict().items() if number is not None}
     if "days" in part:
@@ -220,7 +220,7 @@ def seconds_in(text: str) -> int | None:
     return sum(int(part["number"]) * _UNITS[part["unit"][0]] for part in parts) if parts and whole else None
 
 
-def _clock(seconds: int) -> str:
+def clock(seconds: int) -> str:
     """Return seconds as a Slurm time: 00:05:00, 1-12:00:00."""
     days, rest = divmod(seconds, 86400)
     return (f"{days}-" if days else "") + f"{rest // 3600:02d}:{rest // 60 % 60:02d}:{rest % 60:02d}"

@@ -71,6 +71,9 @@ WRONG = [
     words("ls tiny/0123456789abcdef/0", "names no launch", "NAME/KEY/GENERATION"),
     words("help", "did you mean --help?"),
     words("rm tiny", "did you mean cancel?"),
+    words("down tiny", "did you mean cancel?"),
+    words("scontrol show job 1234", "did you mean why?"),
+    words(f"{PLAN} -j 2x8", "'-j'", "did you mean --nodes?"),
     words("retry tiny", "did you mean run?", "a job file"),
     words("pull", "the following arguments are required: LAUNCH;"),
     words("status", "'status'", "did you mean ls?", "verbs: init, plan"),
@@ -100,6 +103,7 @@ WRONG = [
     # A batch script with an option that sbatch does not have.
     Wrong("plan jobs/train.sh", ("jobs/train.sh:3", "--gpuz", "did you mean --gpus?"), script="#SBATCH --gpuz=4"),
     Wrong("plan jobs/train.sh", ("jobs/train.sh:3", "--nodez", "did you mean --nodes?"), script="#SBATCH --nodez 2"),
+    Wrong("plan jobs/train.sh", ("line 3", "--time: 2h", "write 02:00:00"), script="#SBATCH --time=2h"),
     asked("plan -- sbatch --nodez train.sh", "--nodez", "did you mean --nodes?", "train.sh was taken for its value"),
     # What is asked for.
     asked("run jobs", "jobs", "is a folder", "tiny.yml", "reconcile"),

@@ -158,6 +158,9 @@ JOB_FILES = [
     option("timeout_min: 60", "did you mean resources.time (resources: {time: 60})?"),
     option("tasks_per_node: 8", "did you mean launcher.ranks_per_node (launcher: {ranks_per_node: 8})?"),
     option("mem: 64GB", "did you mean resources.memory (resources: {memory: 64G})?"),
+    option(
+        "parallelism: {tensor_model_parallel_size: 1}", "did you mean parallelism.tensor (parallelism: {tensor: 1})?"
+    ),
     option("max_retries: 3", "did you mean checkpoint.max_restarts"),
     option("code: .", "code:", 'write {src: "."}'),
     option("artifact: out/model.pt", "artifact:", 'write {path: "out/model.pt"}'),

@@ -59,6 +59,7 @@ def test_a_launch_that_is_named_so_keeps_its_name(tmp_path: Path) -> None:
     ("asked", "answer"),
     [
         ({"name": "gtp"}, "did you mean gpt?; names there, newest first: bert, gpt"),
+        ({"name": "lattest"}, "did you mean last?; names there, newest first: bert, gpt"),
         ({"name": "latest"}, "did you mean last?; names there, newest first: bert, gpt"),
         ({"name": "1234.batch"}, "did you mean 1234?; names there, newest first: bert, gpt"),
         ({"name": "slurm-12_3.out"}, "did you mean 12_3?; names there, newest first: bert, gpt"),

@@ -117,9 +117,9 @@ def _templates(spec: LaunchSpec) -> Iterator[str]:
     texts = [("command", " ".join(spec.command)), ("shell", spec.shell or "")]
     texts += [(f"env.{name}", value) for name, value in spec.env.items()]
     for option, text in () if spec.sweep else texts:
-        found = _TEMPLATE.search(text[:_LOOKED_AT])
-        if found:
-            shown = printable(found[0], _LONGEST)
+        template = _TEMPLATE.search(text[:_LOOKED_AT])
+        if template:
+            shown = printable(template[0], _LONGEST)
             yield (
                 f"{option}: a job file is no template, so {shown} stays as it is written; if it means a value, write "
                 "that, or give the argument after `--` on the command line"

@@ -213,7 +213,8 @@ def what_there_is(options: Parameters) -> str:
         return f"; {what}, newest first: {_few(_newest_first(root, place))}"
     hint, of_a_job = "", _OF_A_JOB.fullmatch(name or "")
     if name is not None and name not in names:
-        hint = did_you_mean(LAST if name.lower() in _LIKE_LAST else of_a_job[1] if of_a_job else nearest(name, names))
+        near = nearest(name.lower(), [*names, *_LIKE_LAST], 0.7) or nearest(name, names)
+        hint = did_you_mean(of_a_job[1] if of_a_job else LAST if near in _LIKE_LAST else near)
     return f"{hint}; names there, newest first: {_few(names)}"
 
 

@@ -21,10 +21,33 @@ class Parallelism:
         "ddp",
         example="megatron",
     )
-    tensor: int = option(t.integer(1), "Tensor parallel size (TP).", 1, short="tp", example=2)
-    pipeline: int = option(t.integer(1), "Pipeline parallel size (PP).", 1, short="pp", example=2)
-    context: int = option(t.integer(1), "Context parallel size (CP).", 1, short="cp", example=2)
-    expert: int = option(t.integer(1), "Expert parallel size (EP).", 1, short="ep", example=16)
+    tensor: int = option(
+        t.integer(1),
+        "Tensor parallel size (TP).",
+        1,
+        short="tp",
+        example=2,
+        also=("tensor_parallel_size", "tensor_model_parallel_size"),
+    )
+    pipeline: int = option(
+        t.integer(1),
+        "Pipeline parallel size (PP).",
+        1,
+        short="pp",
+        example=2,
+        also=("pipeline_parallel_size", "pipeline_model_parallel_size"),
+    )
+    context: int = option(
+        t.integer(1), "Context parallel size (CP).", 1, short="cp", example=2, also=("context_parallel_size",)
+    )
+    expert: int = option(
+        t.integer(1),
+        "Expert parallel size (EP).",
+        1,
+        short="ep",
+        example=16,
+        also=("expert_parallel_size", "expert_model_parallel_size"),
+    )
     expert_overlap: bool = option(
         t.BOOLEAN, "Whether expert-parallel communication overlaps with computation.", False, example=True
     )
@@ -45,6 +68,12 @@ class Parallelism:
         t.integer(1), "Memory of one GPU in GB; known for common types.", key=False, example=80
     )
     global_batch: int | None = option(
-        t.integer(1), "Samples of one optimizer step over all ranks.", short="gbs", example=512
+        t.integer(1),
+        "Samples of one optimizer step over all ranks.",
+        short="gbs",
+        example=512,
+        also=("global_batch_size",),
     )
-    micro_batch: int | None = option(t.integer(1), "Samples of one forward pass on one rank.", short="mbs", example=2)
+    micro_batch: int | None = option(
+        t.integer(1), "Samples of one forward pass on one rank.", short="mbs", example=2, also=("micro_batch_size",)
+    )
