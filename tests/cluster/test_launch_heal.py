@@ -120,28 +120,6 @@ def test_the_ranks_go_on_on_a_spare_node_and_where_none_is_left_in_the_queue_aga
     assert (site.folder / "report.csv").read_text().startswith("part,node_seconds,")
 
 
-def test_a_node_on_which_srun_starts_nothing_is_left_out_alone(site: Site) -> None:
-    """Its slurmd is gone, and Slurm does not know yet. srun then ends the preflight on all nodes."""
-    if site.lab.way != "realistic":
-        pytest.skip("the nodes' slurmd answer by themselves only where the nodes have namespaces of their own")
-    nodes = site.lab.nodes[:3]
-    job = site.job(
-        ["python3", "-c", "print()"],
-        resources={"time": "00:10:00", "nodes": 2, "spares": 1, "sbatch": {"nodelist": ",".join(nodes)}},
-    )
-    site.lab.faults.crash("slurmd", nodes[1])
-    try:
-        launch = site.launch(job)
-        site.ended(launch["job_id"])
-    finally:
-        site.lab.faults.start("slurmd", nodes[1])
-    run = site.run_dir(launch)
-    assert read_json(run / "started.json")["nodes"] == [nodes[0], nodes[2]], log_of(run, launch["job_id"])
-    unfit = read_json(run / "preflight" / "0" / "unfit.json")
-    assert list(unfit) == [nodes[1]]
-    assert "srun could not start a task there" in unfit[nodes[1]]
-
-
 def successor(site: Site, known: Sequence[str]) -> str:
     """Wait for a job of this site besides the known ones."""
     site.lab.wait_until(lambda: set(site.jobs()) - set(known), JOB_SECONDS, "another job goes on")

@@ -64,6 +64,13 @@ def on_each(nodes: Sequence[str], output: str) -> list[str]:
     return [*words, "--export=ALL", f"--output={output}"]
 
 
+def beside(words: Sequence[str]) -> list[str]:
+    """srun's words for a step on nodes that an ended one may still hold: Slurm keeps its place on all of them until its
+    dead node answers, which it never does.
+    """
+    return [words[0], "--overlap", "--mem=0", *words[1:]]
+
+
 def too_few(job: Job, without: str) -> str:
     """Why the job cannot start again without some nodes; empty where enough are left, and where sinfo does not say."""
     for number in range(len(job.components) or 1):

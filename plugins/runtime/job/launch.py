@@ -39,6 +39,10 @@ def launch(job: Job, words: Sequence[str]) -> None:
 
         words = script.words(job, words[1:])
     words = slurm.with_cpus(job, words)
+    if job.preflight.unstarted and not job.is_script:
+        words = slurm.beside(words)
+        for role in job.roles:
+            role.words = slurm.beside(role.words)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         if attempt.HOSTFILE in " ".join(words) and not job.roles:

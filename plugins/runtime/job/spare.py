@@ -83,7 +83,7 @@ def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
     # It may be the first node no more that the last preflight has looked at. It ends the job where too few are fit.
     asked, count = job.preflight, len(job.nodes)
     places = [f"--nodelist={job.get('RANKZERO_NODELIST')}", f"--nodes={count}", f"--ntasks={count * asked.tasks}"]
-    preflight_steps.preflight(job, asked.budget, [*asked.srun, "--overlap", "--mem=0", *places], asked.enter)
+    preflight_steps.preflight(job, asked.budget, [*slurm.beside(asked.srun), *places], asked.enter)
     wanted = job.number("RANKZERO_NODES")
     if len(job.nodes) > wanted:
         attempt.choose(job, job.nodes[:wanted])
@@ -91,11 +91,9 @@ def _lay_out(job: Job, following: int, nodes: Sequence[str]) -> None:
 
 
 def next_words(job: Job, words: Sequence[str], logs: str, nodelist: str) -> list[str]:
-    """The words of the ranks' step for the attempt that follows: other nodes, another log. Slurm may keep the step
-    before until its dead node answers, which it never does: its place on the other nodes is shared.
-    """
-    made = [words[0], "--overlap", "--mem=0"]
-    for word in words[1:]:
+    """The words of the ranks' step for the attempt that follows: other nodes, another log."""
+    made = []
+    for word in slurm.beside(words):
         if word == f"--nodelist={nodelist}":
             made.append(f"--nodelist={job.get('RANKZERO_NODELIST')}")
         elif word == f"--nodelist={nodelist.partition(',')[0]}":

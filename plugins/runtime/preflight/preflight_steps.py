@@ -58,6 +58,7 @@ def preflight(job: Job, budget: int, srun: Sequence[str], enter: Sequence[str]) 
     if reasons and answering:
         log_line(f"srun could not start a task on {' '.join(reasons)}: asking the other nodes without")
         unstarted.forget_reports(asked.folder)
+        asked.srun = slurm.beside(asked.srun)
         reasons = {**reasons, **_ask(job, answering)}
     asked.unstarted = reasons
     if job.get("RANKZERO_STAGE"):
