@@ -104,9 +104,9 @@ STEP_ONLY = (
 _OF_SEVERAL_TASKS = (
     "accel-bind bcast bcast-exclude chdir compress cores-per-socket cpu-bind cpus-per-gpu disable-status "
     "distribution exact exclusive gpu-bind gpus-per-task het-group label launch-cmd launcher-opts nodelist "
-    "ntasks-per-core ntasks-per-gpu ntasks-per-socket ntasks-per-tres overlap pack-group preserve-env quit-on- "
-    "interrupt relative send-libs spread-job threads tres-bind tres-per-task unbuffered use-min-nodes wait-for- "
-    "children"
+    "ntasks-per-core ntasks-per-gpu ntasks-per-socket ntasks-per-tres overlap pack-group preserve-env "
+    "quit-on-interrupt relative send-libs spread-job threads tres-bind tres-per-task unbuffered use-min-nodes "
+    "wait-for-children"
 )
 OF_SEVERAL_TASKS = frozenset(_OF_SEVERAL_TASKS.split())
 # These options imply a binding of one GPU per task. LOCAL_RANK would then name a GPU that the rank cannot see.

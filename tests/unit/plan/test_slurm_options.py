@@ -8,6 +8,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Collection
 from typing import Any
 
 import pytest
@@ -22,11 +23,16 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import Lau
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BATCH_ONLY,
+    BINDS_GPUS,
     DECLARED,
+    OF_SEVERAL_TASKS,
     OWNED_SBATCH,
     PLAIN,
     SBATCH,
     SCHEDULING,
+    SRUN,
+    STEP_ONLY,
+    TRES,
     Declared,
 )
 from tests.repository import read
@@ -183,3 +189,8 @@ def test_a_remedy_finds_the_field_that_the_table_declares() -> None:
     assert {name: reasons.path_of(name) for name in options} == {
         name: declared.get(name, f"resources.sbatch.{name}") for name in options
     }
+
+
+@pytest.mark.parametrize("rule", [BATCH_ONLY, SCHEDULING, STEP_ONLY, OF_SEVERAL_TASKS, BINDS_GPUS, TRES])
+def test_a_rule_is_about_options_that_slurm_has(rule: Collection[str]) -> None:
+    assert {*rule} <= SBATCH | SRUN
