@@ -306,10 +306,10 @@ def _cache(environment: Mapping[str, str]) -> UserCache:
     from rankzero.library import importable
 
     importable()
+    from ansible_collections.rankzero.slurm.plugins.module_utils.core.process import user_cache
     from ansible_collections.rankzero.slurm.plugins.module_utils.core.user_cache import UserCache
 
-    cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
-    return UserCache(os.path.join(cache, "rankzero", "inventories"))
+    return UserCache(user_cache("inventories", environment=environment))
 
 
 def _kept(content: bytes | None) -> dict[str, Any] | None:

@@ -26,6 +26,7 @@ OTHER_VERBS: dict[str, tuple[str, ...]] = {
     "shell": ("ssh", "exec", "enter"),
     "reconcile": ("apply", "deploy"),
     "init": ("new", "create", "import"),
+    "spec": ("runopts", "describe"),
 }
 #: Option of another tool -> ours, beside the names that the job spec declares.
 OTHER_OPTIONS = {
@@ -42,6 +43,8 @@ OTHER_OPTIONS = {
     "-q": "--qos",
     "-x": "--exclude",
 }
+#: Option of another tool -> a key of the job spec that has no short name.
+OTHER_KEYS = {"--env": "env.NAME", "--envs": "env.NAME"}
 
 
 #: Verbs that take a single launch, and words that turn a switch off.
@@ -64,6 +67,9 @@ def verb(own: Sequence[str], program: Sequence[str]) -> str:
         hint = "; did you mean --help?"
     elif word == "sbatch":
         hint = f"; did you mean run? It takes such a line: {shlex.join(['rankzero', 'run', '--', *own, *program])}"
+    elif known and not meant:
+        rest = [*own[own.index(known) :], *after]
+        hint = f"; did you mean {shlex.join(['rankzero', *rest])}?"
     elif meant == "run":
         hint = "; did you mean run? It takes a job file or a batch script; rankzero init writes a job file"
     else:
@@ -92,8 +98,9 @@ def option(
     # An argument of the program is seldom similar to one of ours, so much must be the same.
     near = nearest(name, options, 0.6 if program is None else 0.75) if name.startswith("-") else ""
     key = _key_of(name) if program is not None and meant not in options and not near else ""
-    hint = f"; did you mean {meant}?" if meant in options else f"; did you mean -s {key}=...?" if key else near
-    if program is not None and word in own:
+    known = f"; did you mean {meant}?" if meant in options else f"; did you mean -s {key}=...?" if key else ""
+    hint = known or near
+    if program is not None and word in own and not known:
         hint += f"; arguments of the program go after `--`: {_moved(word, own, program, options)}"
     return f"{start}{hint}; see rankzero {of} --help"
 
@@ -121,7 +128,9 @@ def _special(own: Sequence[str], word: str, of: str, switches: Collection[str]) 
 
 
 def _key_of(option: str) -> str:
-    """The key of the job spec that has the name of an option of sbatch, or ""."""
+    """The key of the job spec that has the name of an option of another tool, or ""."""
+    if option in OTHER_KEYS:
+        return OTHER_KEYS[option]
     importable()
     from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places
 

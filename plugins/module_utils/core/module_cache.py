@@ -96,7 +96,11 @@ class Copy:
     def __init__(self, path: str) -> None:
         self.path = path
         self._handle = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC)
-        own(os.fstat(self._handle), path)
+        try:
+            own(os.fstat(self._handle), path)
+        except Unusable:
+            self.close()
+            raise
 
     def read(self, name: str) -> bytes:
         """The content of a file. Raises OSError and Unusable."""

@@ -17,13 +17,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.module_cache i
 
 
 class UserCache:
-    """A folder of such files. `folder`: as of `process.user_cache`."""
+    """A folder of such files. `folder`: as of `process.user_cache`; of a user without a home it is relative, so in a
+    folder that anybody may have filled, and is not used.
+    """
 
     def __init__(self, folder: str) -> None:
         self.folder = folder
 
     def read(self, name: str) -> bytes | None:
         """The content of a file; None if there is none to rely on."""
+        if not os.path.isabs(self.folder):
+            return None
         try:
             with contextlib.closing(Copy(self.folder)) as folder:
                 return folder.read(name)
@@ -32,6 +36,8 @@ class UserCache:
 
     def write(self, name: str, content: bytes) -> None:
         """Keep a file, and remove those that are a week old: what is still used is written again."""
+        if not os.path.isabs(self.folder):
+            return
         with contextlib.suppress(OSError, Unusable):
             os.makedirs(self.folder, mode=0o700, exist_ok=True)
             with contextlib.closing(Copy(self.folder)) as folder:

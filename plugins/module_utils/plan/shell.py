@@ -28,7 +28,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Pl
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BATCH_ONLY,
-    OF_SEVERAL_TASKS,
+    OF_SESSIONS,
     PLAIN,
 )
 
@@ -138,7 +138,7 @@ def step(plan: Plan, folder: str) -> tuple[str, ...]:
     words += [] if plan.topology.all_cpus else [f"--cpus-per-task={plan.topology.cpus_per_node}"]
     words += [_option(name, value) for name, value in inside_job.step(plan.spec) if name != "overlap"]
     own = sorted(plan.spec.launcher.srun.items())
-    words += [_option(name, value) for name, value in own if value is not False and name not in OF_SEVERAL_TASKS]
+    words += [_option(name, value) for name, value in own if value is not False and name not in OF_SESSIONS]
     container = container_of(plan)
     seen = "TERM,LANG,HOME" if container and container.kind.home else "TERM,LANG"
     return (*words, "--cpu-bind=none", f"--export={seen}", f"--chdir={folder}/work")
@@ -166,9 +166,9 @@ def notes(plan: Plan) -> list[str]:
             f"not in the shell: the environment, which each node makes for a job's time (environment.mode "
             f"{spec.environment.mode})"
         )
-    left_out = [name for name, value in sorted(spec.launcher.srun.items()) if value and name in OF_SEVERAL_TASKS]
+    left_out = [name for name, value in sorted(spec.launcher.srun.items()) if value and name in OF_SESSIONS]
     if left_out:
-        lines.append(f"not in the shell: {', '.join(left_out)} of launcher.srun, which is for several tasks")
+        lines.append(f"not in the shell: {', '.join(left_out)} of launcher.srun, which the session decides itself")
     return lines
 
 

@@ -198,6 +198,7 @@ def read_command_line(text: str) -> CommandLine:
     except ValueError as error:
         header.problems.append((0, str(error)))
         return CommandLine(header, None, [])
+    last = words[-1][1] if words else ""
     wrapped = _take_all(header, words)
     program, *arguments = [word for _line, word in words] or [""]
     if program == ":":
@@ -205,7 +206,8 @@ def read_command_line(text: str) -> CommandLine:
     if wrapped is not None and program:
         header.problems.append((0, f"--wrap: is a script itself; remove {program} or --wrap"))
     elif wrapped is None and not program:
-        header.problems.append((0, f"names no script; a launch reads none from its standard input{_taken(header)}"))
+        taken = _taken(header, last)
+        header.problems.append((0, f"names no script; a launch reads none from its standard input{taken}"))
     if wrapped is None:
         return CommandLine(header, program or None, arguments)
     if "job-name" not in header.options:
@@ -215,10 +217,10 @@ def read_command_line(text: str) -> CommandLine:
     return CommandLine(header, script, [])
 
 
-def _taken(header: Header) -> str:
-    """What is said of an option that sbatch does not have, and that has taken the script for its value."""
+def _taken(header: Header, last: str) -> str:
+    """What is said of an option that sbatch does not have, and that has taken the last word for its value."""
     name, value = next(reversed(header.options.items()), ("", True))
-    if name in SBATCH or value is True:
+    if name in SBATCH or value != last:
         return ""
     near = misspelt(name, SBATCH)
     hint = did_you_mean(near and f"--{near}")

@@ -100,15 +100,18 @@ STEP_ONLY = (
     *("mpi", "kill-on-bad-exit", "label", "unbuffered", "overlap", "exact", "cpu-bind", "task-prolog"),
     *("task-epilog", "resv-ports"),
 )
-# Options of a step that divide it between tasks or nodes, or that do not go together with a terminal.
-_OF_SEVERAL_TASKS = (
+# srun options that choose nodes, and those for sharing a job between steps.
+PLACING = ("exclude", "nodefile", "nodelist", "relative")
+SHARING = ("exact", "exclusive", "overlap")
+# Options of the ranks' step that a session decides itself: they divide it between tasks or nodes, bound its time, or do
+# not go together with a terminal or a quiet srun.
+_OF_SESSIONS = (
     "accel-bind bcast bcast-exclude chdir compress cores-per-socket cpu-bind cpus-per-gpu disable-status "
-    "distribution exact exclusive gpu-bind gpus-per-task het-group label launch-cmd launcher-opts nodelist "
-    "ntasks-per-core ntasks-per-gpu ntasks-per-socket ntasks-per-tres overlap pack-group preserve-env "
-    "quit-on-interrupt relative send-libs spread-job threads tres-bind tres-per-task unbuffered use-min-nodes "
-    "wait-for-children"
+    "distribution gpu-bind gpus gpus-per-task het-group label launch-cmd launcher-opts ntasks-per-core ntasks-per-gpu "
+    "ntasks-per-socket ntasks-per-tres pack-group preserve-env quit-on-interrupt send-libs spread-job threads time "
+    "tres-bind tres-per-task unbuffered use-min-nodes verbose wait-for-children"
 )
-OF_SEVERAL_TASKS = frozenset(_OF_SEVERAL_TASKS.split())
+OF_SESSIONS = frozenset(_OF_SESSIONS.split()) | {*PLACING, *SHARING}
 # These options imply a binding of one GPU per task. LOCAL_RANK would then name a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
 # Options that assign devices to tasks if their value names GPUs.

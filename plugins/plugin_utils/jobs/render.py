@@ -109,7 +109,9 @@ class _Compiled(jinja2.BytecodeCache):
         bucket.code = self.codes.get((bucket.key, bucket.checksum))
         if bucket.code is None and (kept := _kept().read(_name(bucket))):
             with contextlib.suppress(EOFError, ValueError, TypeError):  # damaged
-                bucket.code = self.codes[bucket.key, bucket.checksum] = marshal.loads(kept)
+                code = marshal.loads(kept)
+                if isinstance(code, CodeType):
+                    bucket.code = self.codes[bucket.key, bucket.checksum] = code
 
     def dump_bytecode(self, bucket: jinja2.bccache.Bucket) -> None:
         """Keep the code for later renderings."""

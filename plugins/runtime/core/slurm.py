@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from collections.abc import Sequence
 
@@ -66,9 +67,12 @@ def on_each(nodes: Sequence[str], output: str) -> list[str]:
 
 def beside(words: Sequence[str]) -> list[str]:
     """srun's words for a step on nodes that an ended one may still hold: Slurm keeps its place on all of them until its
-    dead node answers, which it never does.
+    dead node answers, which it never does. A step that shares is not exclusive, and has one size of its memory.
     """
-    return [words[0], "--overlap", "--mem=0", *words[1:]]
+    options = list(itertools.takewhile(lambda word: word.startswith("-"), words[1:]))
+    kept = [word for word in options if word not in ("--overlap", "--exclusive")]
+    memory = [] if any(word.startswith("--mem") for word in kept) else ["--mem=0"]
+    return [words[0], "--overlap", *memory, *kept, *words[1 + len(options) :]]
 
 
 def too_few(job: Job, without: str) -> str:

@@ -73,7 +73,11 @@ WRONG = [
     words("rm tiny", "did you mean cancel?"),
     words("down tiny", "did you mean cancel?"),
     words("scontrol show job 1234", "did you mean why?"),
-    words(f"{PLAN} -j 2x8", "'-j'", "did you mean --nodes?"),
+    # What another tool calls so is no argument of the program: no such line is offered.
+    words(f"{PLAN} -j 2x8", "'-j' is not expected; did you mean --nodes?; see"),
+    words(f"{PLAN} --env LR=0.1", "'--env' is not expected; did you mean -s env.NAME=...?; see"),
+    words("experiment cancel tiny", "did you mean rankzero cancel tiny?"),
+    words("runopts", "did you mean spec?"),
     words("retry tiny", "did you mean run?", "a job file"),
     words("pull", "the following arguments are required: LAUNCH;"),
     words("status", "'status'", "did you mean ls?", "verbs: init, plan"),

@@ -7,6 +7,8 @@ import os
 import time
 from pathlib import Path
 
+import pytest
+
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.module_cache import UNUSED
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.user_cache import UserCache
 
@@ -28,8 +30,9 @@ def test_what_others_could_have_written_is_not_read(tmp_path: Path) -> None:
     cache.write("one", b"1")
     (tmp_path / "kept").chmod(0o770)
     assert cache.read("one") is None
+    opened = len(os.listdir("/proc/self/fd"))
     cache.write("one", b"2")
-    assert (tmp_path / "kept" / "one").read_bytes() == b"1"
+    assert (tmp_path / "kept" / "one").read_bytes() == b"1" and len(os.listdir("/proc/self/fd")) == opened
 
 
 def test_old_files_go_when_one_is_added_and_no_open_file_is_left(tmp_path: Path) -> None:
@@ -41,6 +44,18 @@ def test_old_files_go_when_one_is_added_and_no_open_file_is_left(tmp_path: Path)
     cache.write("new", b"2")
     assert cache.read("new") == b"2" and os.listdir(tmp_path) == ["new"]
     assert len(os.listdir("/proc/self/fd")) == opened
+
+
+def test_a_folder_that_depends_on_where_a_command_runs_is_not_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A project may bring a folder of that name."""
+    monkeypatch.chdir(tmp_path)
+    UserCache(str(tmp_path / "~" / "kept")).write("one", b"1")
+    cache = UserCache("~/kept")
+    assert cache.read("one") is None
+    cache.write("two", b"2")
+    assert os.listdir(tmp_path / "~" / "kept") == ["one"]
 
 
 def test_a_folder_that_cannot_be_made_is_no_error(tmp_path: Path) -> None:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import marshal
 from pathlib import Path
 
 import jinja2
@@ -67,7 +68,7 @@ def test_another_text_another_release_and_other_filters_are_compiled(
     assert compiled
 
 
-@pytest.mark.parametrize("damage", [b"", b"nothing", b"\xe3"])
+@pytest.mark.parametrize("damage", [b"", b"nothing", b"\xe3", marshal.dumps("text")])
 def test_a_damaged_file_is_compiled_anew(kept: Path, damage: bytes, monkeypatch: pytest.MonkeyPatch) -> None:
     script = render.render_script(PLAN)
     for file in kept.iterdir():

@@ -215,10 +215,10 @@ def test_what_may_be_right_is_a_warning_in_the_plan(text: str, warned: list[str]
 
 
 def test_a_site_names_the_options_of_its_plugins(tmp_path: Path) -> None:
-    text = "resources: {sbatch: {uenv: prgenv, cpufreq: high}}\n"
+    text = "resources: {sbatch: {uenv: prgenv, cpufreq: high, lic: a}}\n"  # --lic begins --licenses
     with pytest.raises(RankzeroError, match=r"--cpufreq; did you mean --cpu-freq\?"):
         prepared(tmp_path, Wrong(text, ()))
-    lines = prepared(tmp_path, Wrong(text, (), cluster={"plugin_options": ["uenv", "cpufreq"]})).lines
+    lines = prepared(tmp_path, Wrong(text, (), cluster={"plugin_options": ["uenv", "cpufreq", "lic"]})).lines
     assert not [line for line in lines if line.startswith("warning: ")]
 
 

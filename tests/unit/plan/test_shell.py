@@ -114,13 +114,15 @@ def test_a_value_that_only_the_controller_has_is_named_and_not_shown() -> None:
 
 def test_options_of_the_ranks_step_reach_the_session_where_they_mean_something_for_one_task() -> None:
     made = planned(
-        launcher={"srun": {"gpu-bind": "single:1", "mpi": "none", "label": False}},
+        launcher={"srun": {"gpu-bind": "single:1", "mpi": "none", "label": False, "verbose": True, "gpus": "2"}},
         parallelism={"tensor": 2},
         resources=GPUS,
     )
-    assert notes(made) == ["not in the shell: gpu-bind of launcher.srun, which is for several tasks"]
+    assert notes(made) == [
+        "not in the shell: gpu-bind, gpus, verbose of launcher.srun, which the session decides itself"
+    ]
     for words in (session(made).shell, tuple(shlex.split(files_of(made, "")[CONNECT].splitlines()[-1]))):
-        assert options(words)["mpi"] == "none" and "gpu-bind" not in options(words)
+        assert options(words)["mpi"] == "none" and not {"gpu-bind", "gpus", "verbose"} & {*options(words)}
     assert dict(values_of(made))["RANKZERO_TP"] == "2"
     assert programs(made) == ("start/serve.sh",) and values_of(planned()) == []
 

@@ -25,7 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
     BATCH_ONLY,
     BINDS_GPUS,
     DECLARED,
-    OF_SEVERAL_TASKS,
+    OF_SESSIONS,
     OWNED_SBATCH,
     PLAIN,
     SBATCH,
@@ -191,6 +191,6 @@ def test_a_remedy_finds_the_field_that_the_table_declares() -> None:
     }
 
 
-@pytest.mark.parametrize("rule", [BATCH_ONLY, SCHEDULING, STEP_ONLY, OF_SEVERAL_TASKS, BINDS_GPUS, TRES])
+@pytest.mark.parametrize("rule", [BATCH_ONLY, SCHEDULING, STEP_ONLY, OF_SESSIONS, BINDS_GPUS, TRES])
 def test_a_rule_is_about_options_that_slurm_has(rule: Collection[str]) -> None:
     assert {*rule} <= SBATCH | SRUN

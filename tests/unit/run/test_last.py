@@ -64,6 +64,8 @@ def test_a_launch_that_is_named_so_keeps_its_name(tmp_path: Path) -> None:
         ({"name": "1234.batch"}, "did you mean 1234?; names there, newest first: bert, gpt"),
         ({"name": "slurm-12_3.out"}, "did you mean 12_3?; names there, newest first: bert, gpt"),
         ({"name": "gpt", "key": KEYS[0], "generation": 9}, f"; generations of gpt/{KEYS[0]}, newest first: 1"),
+        ({"name": "bert", "generation": 9}, f"; generations of bert/{KEYS[1]}, newest first: 1"),
+        ({"name": "gpt", "generation": 9}, f"; keys of gpt, newest first: {KEYS[2]}, {KEYS[0]}"),
         ({"name": "gpt", "key": "f" * 16}, f"; keys of gpt, newest first: {KEYS[2]}, {KEYS[0]}"),
         ({"job_id": "7"}, "; names there, newest first: bert, gpt"),
     ],
@@ -73,6 +75,10 @@ def test_what_names_no_launch_is_answered_with_what_there_is(
 ) -> None:
     for name, key, at in (("gpt", KEYS[0], 100.0), ("gpt", KEYS[2], 200.0), ("bert", KEYS[1], 300.0)):
         made(tmp_path, name, key, 1, at)
+        os.utime(tmp_path / "runs" / name, (at, at))
+    for place in ("lost+found", "gpt/tmp", f"bert/{KEYS[1]}/0"):  # no launches
+        (tmp_path / "runs" / place).mkdir()
+    for name, at in (("gpt", 200.0), ("bert", 300.0)):
         os.utime(tmp_path / "runs" / name, (at, at))
     with pytest.raises(NoLaunch) as error:
         one_run({**asked, "state_root": str(tmp_path)})

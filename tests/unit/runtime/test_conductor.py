@@ -369,6 +369,19 @@ def test_the_next_step_of_the_ranks_has_other_nodes_and_another_log(job: SimpleN
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("words", "beside"),
+    [
+        ("srun --nodes=1 a --exclusive", "srun --overlap --mem=0 --nodes=1 a --exclusive"),
+        ("srun --exclusive --nodes=1 a", "srun --overlap --mem=0 --nodes=1 a"),
+        ("srun --mem-per-cpu=1G a", "srun --overlap --mem-per-cpu=1G a"),
+        ("srun --overlap --mem=0 --nodes=1 a", "srun --overlap --mem=0 --nodes=1 a"),
+    ],
+)
+def test_a_step_beside_one_that_has_ended_shares_its_place(job: SimpleNamespace, words: str, beside: str) -> None:
+    assert job.slurm.beside(words.split()) == beside.split()
+
+
 def test_a_link_in_the_run_directory_ends_the_script(job: SimpleNamespace, made: Any) -> None:
     job.claim.distrust(made)
     Path(made.path("claim")).symlink_to("/etc/hostname")

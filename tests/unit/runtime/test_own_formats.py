@@ -160,7 +160,7 @@ def test_no_wait_starts_the_program(run: Path) -> None:
         ({"command": ["wc", "{paths}"]}, "has the unknown {paths}; did you mean path?"),
         ({"command": ["./wc"]}, "command begins with './wc'"),
         ({"command": ["{path}"]}, "command begins with '{path}'"),
-        ({"command": ["wc"], "seconds": 0}, "seconds must be a whole number from 1 to 600"),
+        ({"command": ["wc"], "seconds": 0}, "seconds must be a whole number of seconds from 1 to 600"),
         ({"command": ["wc"], "memory": "much"}, "memory must be a size"),
         ({"command": ["wc"], "value": True}, "has no key 'value'; did you mean values?"),
     ],

@@ -17,15 +17,17 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.topology impor
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import generic_resources
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, PLAIN, SCHEDULING
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
+    DECLARED,
+    PLACING,
+    PLAIN,
+    SCHEDULING,
+    SHARING,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, Options
 
 # Value of --gres for a step without generic resources. Without the option a step gets all those of its job.
 NO_GRES = "none"
-# srun options that choose nodes, which is the task of launcher.inside_nodes.
-_PLACING = ("exclude", "nodefile", "nodelist", "relative")
-# srun options for sharing a job between steps.
-_SHARING = ("exact", "exclusive", "overlap")
 # Values of fields.Sbatch.inside for fields that are accepted. Any other value is a refusal.
 IGNORED, STEP, GIVEN = "ignored", "step", "given"
 
@@ -67,7 +69,7 @@ class InsideJob(Aspect):
             )
         for where, options, instead in (
             ("resources.sbatch", spec.resources.sbatch, SCHEDULING),
-            ("launcher.srun", spec.launcher.srun, _PLACING),
+            ("launcher.srun", spec.launcher.srun, PLACING),
         ):
             for name in instead:
                 if options.get(name, False) is not False:
@@ -118,7 +120,7 @@ def step(spec: LaunchSpec) -> Options:
         return ()
     own = spec.launcher.srun
     options: list[tuple[str, str | bool]] = []
-    if not any(name in own for name in _SHARING):
+    if not any(name in own for name in SHARING):
         # Otherwise a shell that is open in the allocation, or a second launch, would block the step.
         options.append(("overlap", True))
     for row in PLAIN:

@@ -155,12 +155,12 @@ def _batch(spec: LaunchSpec, data: int | None) -> Iterator[Finding]:
 
 
 def _divisors(number: int) -> list[int]:
-    return [size for size in range(1, number + 1) if number % size == 0]
+    return [size for size in range(1, min(number, 2**20) + 1) if number % size == 0]
 
 
 def _near_divisors(count: int, size: int) -> str:
     """Return the numbers next to `size` that divide `count`, as `2 or 4`."""
-    divisors = [number for number in range(1, min(count, 2**20) + 1) if count % number == 0]
+    divisors = _divisors(count)
     below, above = [n for n in divisors if n < size][-1:], [n for n in divisors if n > size][:1]
     return " or ".join(map(str, [*below, *above]))
 

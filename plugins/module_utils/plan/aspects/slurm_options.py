@@ -40,8 +40,10 @@ class FurtherOptions(Aspect):
             yield from _binding_one(spec)
             unbound = True
         owned = OWNED_SBATCH if spec.script is None else NOT_PASSED_ON
-        yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH, unbound)
-        yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN, unbound)
+        # A command takes an exact name before any that begins with it.
+        own = frozenset(settings.plugin_options)
+        yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH | own, unbound)
+        yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN | own, unbound)
         yield from _misspelt(spec, settings)
         for row in DECLARED:
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():

@@ -13,13 +13,17 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.core import state_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import NoLaunch, RankzeroError, SlurmError
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.likeness import did_you_mean, nearest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.ownership import Untrusted
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import Policy, ask_slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, array_of
+from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import (
+    RunDirectory,
+    array_of,
+    names_of_key,
+    numbers_in,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launches import standing_in_words
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.history import History
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.search.walk import RunFilter, walk
@@ -203,14 +207,16 @@ def one_run(options: Parameters, slurm: Slurm | None = None) -> RunDirectory:
 def what_there_is(options: Parameters) -> str:
     """Return the end of a sentence that says that RUN_ARGUMENTS name no launch: what was meant, and what there is."""
     root, name, key = os.path.expanduser(options["state_root"]), options.get("name"), options.get("key")
-    names = _newest_first(root, "runs")
+    names = _newest_first(root, "runs", names_of(root))
     if not names:
         return "; nothing was launched there yet"
-    if name in names and key:
-        keys = [known for known in keys_of(root, name) if known.startswith(key[:KEY_LENGTH])]
-        place = os.path.join("runs", name, *(keys if len(keys) == 1 else ()))
-        what = f"generations of {name}/{keys[0]}" if len(keys) == 1 else f"keys of {name}"
-        return f"; {what}, newest first: {_few(_newest_first(root, place))}"
+    if name in names and (key or options.get("generation")):
+        keys = [known for known in keys_of(root, name) if known.startswith((key or "")[:KEY_LENGTH])]
+        if len(keys) == 1:
+            numbers = reversed(numbers_in(names_of_key(os.path.join(root, "runs", name, keys[0]))))
+            return f"; generations of {name}/{keys[0]}, newest first: {_few([*map(str, numbers)])}"
+        place = os.path.join("runs", name)
+        return f"; keys of {name}, newest first: {_few(_newest_first(root, place, keys_of(root, name)))}"
     hint, of_a_job = "", _OF_A_JOB.fullmatch(name or "")
     if name is not None and name not in names:
         near = nearest(name.lower(), [*names, *_LIKE_LAST], 0.7) or nearest(name, names)
@@ -222,15 +228,14 @@ def _few(names: Sequence[str]) -> str:
     return ", ".join(names[:_SHOWN]) + (f" and {len(names) - _SHOWN} more" if len(names) > _SHOWN else "")
 
 
-def _newest_first(root: str, place: str) -> list[str]:
-    """Return the names of the folders at a place below a state root, by the times of their last changes."""
+def _newest_first(root: str, place: str, names: Sequence[str]) -> list[str]:
+    """Return the names of folders at a place below a state root, by the times of their last changes."""
 
     def changed(name: str) -> float:
         with contextlib.suppress(OSError):
             return os.stat(os.path.join(root, place, name)).st_mtime
         return 0.0
 
-    names = [name for name in state_files.of(root).folders(place) if not name.startswith(".")]
     return sorted(names, key=changed, reverse=True)
 
 
