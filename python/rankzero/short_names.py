@@ -45,6 +45,7 @@ SHORT_NAMES: dict[str, tuple[str, bool]] = {
 #: Name in another tool -> the short name that is meant.
 OTHER_NAMES: dict[str, str] = {
     "accelerators": "gpus_per_node",
+    "array_parallelism": "parallel",
     "context_parallel_size": "cp",
     "cpus": "cpus_per_rank",
     "cpus_per_task": "cpus_per_rank",
@@ -55,6 +56,7 @@ OTHER_NAMES: dict[str, str] = {
     "gpu": "gpus_per_node",
     "gpus": "gpus_per_node",
     "gpus_per_socket": "gpus_per_node",
+    "max_parallel": "parallel",
     "mem": "memory",
     "micro_batch_size": "mbs",
     "ngpus": "gpus_per_node",

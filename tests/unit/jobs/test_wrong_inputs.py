@@ -146,6 +146,7 @@ JOB_FILES = [
     option("seed: '{{ seed }}'", "seed:", "'{{ seed }}'", "no template, write the value"),
     whole("name: x\ncommand: ['{{ prog }}']\n", "the program is {{ prog }}", "no template; write its name", line=2),
     # Job files of other tools.
+    option("slurm_array_parallelism: 4", "did you mean sweep.parallel (sweep: {parallel: 4})?"),
     option("num_nodes: 4", "did you mean resources.nodes (resources: {nodes: 4})?"),
     option("resources: {accelerators: 'A100:8'}", "(resources: {gpu_type: A100, gpus_per_node: 8})?"),
     option("run: python train.py", 'did you mean shell (shell: "python train.py")?'),

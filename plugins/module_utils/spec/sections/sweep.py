@@ -151,6 +151,7 @@ class Sweep:
         "Maximum number of elements of one submission that run at once.",
         key=False,
         short="parallel",
+        also=("array_parallelism", "max_parallel"),
         example=8,
     )
 
