@@ -36,7 +36,7 @@ _LOST = "peer_lost"
 # What a launcher says as it ends the others. That one has failed is no more than a report.
 _ENDS_OTHERS = re.compile(r"[Tt]erminat|[Aa]bort|[Kk]ill|closing signal|CANCELLED|SIGTERM|[Ss]topping|[Ee]nding")
 # Exceptions of a program that does the same the next time: an argument, a file, a module, a setting is wrong.
-_THE_SAME_AGAIN = re.compile(
+THE_SAME_AGAIN = re.compile(
     r"(?:\w+\.)*(?:Assertion|Attribute|FileNotFound|Import|Indentation|Index|IsADirectory|Key|ModuleNotFound|Name"
     r"|NotADirectory|NotImplemented|Syntax|Type|UnboundLocal|Misconfiguration)(?:Error|Exception)\b"
 )
@@ -147,16 +147,19 @@ def diagnosis_of(cause: Cause, scan: Scan, base: str = "") -> Diagnosis:
         evidence=[_shown(event, files) for event in [root, *_others(root, cause.followed)][:EVIDENCE_KEPT]],
         chain=_chain(root, cause.followed, families),
         remedy=filled(_advice(cause.confidence, root, family), root),
-        retry=_may_help(root, family) and not _in_vain(root, cause, scan),
+        retry=_may_help(root, family, own) and not _in_vain(root, cause, scan),
         blame=nodes[:1] if blames and len(nodes) == 1 and cause.confidence == "high" else [],
     )
 
 
-def _may_help(root: Event, family: Signature) -> bool:
-    """Whether the same launch can succeed if it is tried again: as its wording says, else as its family does."""
-    if _THE_SAME_AGAIN.match(root.text):
-        return False
-    return family.retry and not root.remedy if root.retry is None else root.retry
+def _may_help(root: Event, family: Signature, own: bool) -> bool:
+    """Whether the same launch can succeed if it is tried again: as its wording says, else as its family does.
+
+    A family of the collection (not `own` of a site) does not speak for the exceptions of THE_SAME_AGAIN.
+    """
+    if root.retry is not None:
+        return root.retry
+    return family.retry and not root.remedy and (own or not THE_SAME_AGAIN.match(root.text))
 
 
 def _in_vain(root: Event, cause: Cause, scan: Scan) -> bool:
@@ -191,9 +194,11 @@ def _chain(root: Event, followed: Sequence[Event], families: Families) -> list[s
     # What only follows from another says nothing of its own: the launcher's signal, or a log that ends. A lost peer is
     # kept, as its name matters.
     followed = [event for event in followed if event.strength >= WEAK or event.family in (_LOST, LAUNCHER)]
-    # Nor did a warning follow that stands before the cause. A launcher may write before Slurm says why.
+    # Nor did a warning follow that stands before the cause. A launcher or a peer may write before Slurm says why.
     followed = [
-        event for event in followed if event.file != root.file or event.line >= root.line or event.family == LAUNCHER
+        event
+        for event in followed
+        if event.file != root.file or event.line >= root.line or event.family in (_LOST, LAUNCHER)
     ]
     for family in _unique(event.family for event in followed if event.family != root.family):
         links.append(_link(family, [event for event in followed if event.family == family], families))

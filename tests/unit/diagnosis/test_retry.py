@@ -11,16 +11,15 @@ from pathlib import Path
 import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import advice, cause, scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.events import Reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import parse
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model, registry
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import failure_families
 from tests.repository import bullet_list
 from tests.unit.diagnosis.test_facts import corpus, diagnosed
 from tests.unit.diagnosis.test_signatures import DECLARED, TRACEBACK, WORDINGS
 
-# Who raises this does so the next time: an argument, a file, a module, a check or a type is wrong.
-MISTAKES = re.compile(
-    r"(?:\w+\.)*(?:Assertion|Attribute|FileNotFound|Import|Indentation|Index|Key|ModuleNotFound|Name|NotImplemented"
-    r"|Syntax|Type|UnboundLocal|Misconfiguration)(?:Error|Exception)\b"
-)
 # A remedy that sends the user to try it once more; not after a change.
 AGAIN = re.compile(r"(?:^|[.:;] )[Ll]aunch again")
 
@@ -33,7 +32,7 @@ def test_no_mistake_of_a_program_is_worth_another_try() -> None:
     wrong, seen = [], 0
     for name, text in corpus().items():
         found = diagnosed(text)
-        if found.root is not None and MISTAKES.match(found.root.text):
+        if found.root is not None and advice.THE_SAME_AGAIN.match(found.root.text):
             seen += 1
             wrong += [f"{name}: {found.family}, {found.root.text}"] if found.retry else []
     assert not wrong, bullet_list(wrong)
@@ -55,7 +54,13 @@ def test_a_remedy_that_says_launch_again_says_retry() -> None:
     ("text", "family", "retry"),
     [
         ("n1:4:5 [0] bootstrap.cc:45 NCCL WARN Bootstrap : no socket interface found", "nccl_network", False),
-        ("socketStartConnect: Connect to 127.0.0.1<4242> failed : Connection refused", "nccl_network", False),
+        (
+            "socketStartConnect: Connect to 127.0.0.1<4242> failed : Software caused connection abort",
+            "nccl_network",
+            False,
+        ),
+        # A process of the same node has ended: its address was right.
+        ("socketStartConnect: Connect to 127.0.0.1<4242> failed : Connection refused", "nccl_network", True),
         ("socketStartConnect: Connect to 10.0.0.7<4242> failed : No route to host", "nccl_network", True),
         (
             "[W socket.cpp:4] The server socket has failed to bind to [::]:25 (errno: 98 - Address already in use).",
@@ -87,9 +92,21 @@ def test_a_remedy_that_says_launch_again_says_retry() -> None:
             True,
         ),
         (
-            TRACEBACK.format("ValueError: Ray component lamp_ports uses a port number 4 that is used by other"),
+            TRACEBACK.format(
+                "ValueError: Ray component lamp_ports uses a port number 4 that is used by other components."
+            ),
             "address_in_use",
             False,
+        ),
+        # Another process may have ended until then, in whatever words it is told.
+        (TRACEBACK.format("RuntimeError: Port 4242 is already taken by another service"), "address_in_use", True),
+        (TRACEBACK.format("RuntimeError: Port 4242 is occupied by another service"), "address_in_use", True),
+        (TRACEBACK.format("RuntimeError: Port 4242 is already in use by another service"), "address_in_use", True),
+        # An address ends like a port of the system.
+        (
+            "[W socket.cpp:4] The server socket has failed to bind 10.0.0.100 (errno: 98 - Address already in use).",
+            "address_in_use",
+            True,
         ),
         (TRACEBACK.format("AssertionError: CUDA error: uncorrectable ECC error encountered"), "cuda_device", False),
         (TRACEBACK.format("RuntimeError: CUDA error: uncorrectable ECC error encountered"), "cuda_device", True),
@@ -98,6 +115,22 @@ def test_a_remedy_that_says_launch_again_says_retry() -> None:
 def test_within_a_family_a_setting_is_told_from_what_passes(text: str, family: str, retry: bool) -> None:
     found = diagnosed(f"start\n{text}\n")
     assert (found.family, found.retry) == (family, retry), found
+
+
+@pytest.mark.parametrize(
+    ("family", "wording", "promised"), [(True, None, True), (False, True, True), (True, False, False)]
+)
+def test_what_a_site_says_of_another_try_outweighs_the_name_of_the_exception(
+    family: bool, wording: bool | None, promised: bool
+) -> None:
+    match = {"regex": "lamp broke", "strength": model.CAUSE, **({} if wording is None else {"retry": wording})}
+    lamp = model.signature({"family": "lamp", "what": "x", "remedy": "y", "retry": family, "raises": [match]})
+    signatures = (*registry.SIGNATURES, lamp)
+    read = Reader(signatures).read(
+        "logs/a.log", parse(TRACEBACK.format("AssertionError: lamp broke").encode().split(b"\n"))
+    )
+    found = advice.diagnosis_of(cause.find_cause([read]), scan.Scan(logs=[read], signatures=signatures))
+    assert (found.family, found.retry) == ("lamp", promised)
 
 
 def test_a_wording_of_a_site_may_say_it_too(tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils import logs as logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import scan
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import (
     checklist,
@@ -56,6 +57,15 @@ UNITS = (
     "1", "9.", "1,", "a", "a_", "a.", "a ", " ", "\t", "/", "[", '"', ":", "-", "a/", "a:", "1:", "loss_", "step ",
     "%|", "x1", "A", "a=1 ", "Error: ", "1 k tok",
 )  # fmt: skip
+#: Family -> what begins one of its patterns, and may follow itself: a start, and a place where the rest may begin.
+REPEATED = {
+    "device_assert": ".cu:1: x: block: [1Assertion ",
+    "gloo_interface": "gloo connect ",
+    "address_in_use": "bind 9 (errno: 98 - ",
+    "container_start": "runc exec: ",
+    "nccl_network": "UCX  ERROR ibv_x() for x",
+}
+REPEATED_CHARACTERS = 3700
 SEARCHES = ("search", "finditer", "findall", "sub", "subn", "split")
 
 
@@ -151,6 +161,21 @@ def test_a_pathological_line_takes_bounded_work_in_every_pattern(room: str) -> N
             if all(_work(pattern, method, line, 3) > ROOMS[room] * unit() for _again in range(4)):
                 slow.append(f"{where} {pattern.pattern!r:.200} on {line[:30]!r}")
                 break
+    assert not slow, "\n".join(slow)
+
+
+@pytest.mark.parametrize(("family", "piece"), REPEATED.items())
+def test_a_line_that_begins_a_pattern_again_and_again_takes_bounded_work(family: str, piece: str) -> None:
+    line, plain = piece * (REPEATED_CHARACTERS // len(piece)), re.compile("a*b")
+    (signature,) = (signature for signature in registry.SIGNATURES if signature.family == family)
+    slow = [
+        match.regex.pattern
+        for match in signature.matches
+        if all(
+            _work(match.regex, "search", line, 1) > 20 * _work(plain, "search", "a" * REPEATED_CHARACTERS, 3)
+            for _again in range(4)
+        )
+    ]
     assert not slow, "\n".join(slow)
 
 

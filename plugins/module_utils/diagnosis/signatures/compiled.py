@@ -86,12 +86,12 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  "retry": true, "says": [{"regex": "(?:Error|errno|error|EADDRINUSE|failed to|bind|Errno 98).*[Aa]ddress already in
  use|EADDRINUSE|\\[Errno 98\\]", "strength": 30, "needles": ["EADDRINUSE", "[Errno 98]", "ddress already in use"]},
  {"what": "port {port} belongs to the system", "remedy": "Leave `launcher.port` on auto, or choose one above 1023:
- those below are for services such as ssh.", "regex": "(?:bind|listen)\\b.*[\\]:.
+ those below are for services such as ssh.", "regex": "(?:bind|listen)\\b.{0,200}[\\]:
  ](?P<port>[1-9]\\d?\\d?|10[01]\\d|102[0-3])\\b \\(errno: \\d+ - (?:Address already in use|Permission denied)",
- "strength": 31, "needles": [" - Address already in use", " - Permission denied"]}], "raises": [{"regex": "another
- process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|not available|unavailable)", "strength":
- 30}, {"retry": false, "regex": "\\b[Pp]ort\\w*.{0,60} is (?:already )?(?:used|taken|occupied) by", "strength":
- 30}]},
+ "strength": 31, "needles": [" - Address already in use", " - Permission denied"]}], "raises": [{"retry": false,
+ "regex": "\\b[Pp]ort\\w*.{0,60} is (?:already )?used by other components", "strength": 30}, {"regex": "another
+ process is utilizing it|[Pp]ort \\d+ is (?:already )?(?:in use|occupied|not
+ available|unavailable)|\\b[Pp]ort\\w*.{0,60} is (?:already )?(?:used|taken|occupied) by", "strength": 30}]},
 {"family": "build", "what": "a package could not be installed", "remedy": "Resolve it before the job: correct and
  lock the project (`environment.project`), or bring wheels (`environment.mode: wheelhouse`).", "look": "Read the
  first error of the build above that line: it names the package and what it lacks.", "retry": false, "says":
@@ -236,55 +236,56 @@ sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|Invalid
  .*(?:enroot|No such file or directory: .*sqsh|[Cc]ould not process JSON input|Invalid image|Command not found|URL
  http)|FATAL: +(?:[Cc]ould not open image|[Ww]hile|[Uu]nable to|[Cc]ontainer|[Ii]mage|container creation
  failed)|(?:oci|OCI) runtime|^ERROR  : .*(?:namespace|overlay|setuid|container)|runc run failed|crun:
- |container_linux|failed to create (?:container|shim)|could not open image|manifest unknown|toomanyrequests|pull
- access denied|Error response from daemon", "strength": 30, "needles": ["ERROR  : ", "Error response from daemon",
- "FATAL:", "OCI runtime", "[ERROR] ", "container_linux", "could not open image", "crun: ", "enroot-", "failed to
- create ", "manifest unknown", "oci runtime", "pull access denied", "pyxis:", "runc run failed",
- "toomanyrequests"]}, {"what": "the image was not found, or may not be read", "remedy": "`container.image` must name
- what every node sees: the path of a file on shared storage, or a name with its tag as the registry writes it. A
- private registry wants a login of yours on the nodes.", "regex": "\\[ERROR\\] No such file or directory:
- \\S*\\.sqsh|[Cc]ould not open image|manifest unknown|pull access denied|requested access to the resource is
- denied|^Error: (?:initializing source|reading manifest|unable to copy from source)|pyxis: no such container:
- |\\[ERROR\\] (?:Invalid image|URL http)", "strength": 32, "needles": ["Error: initializing source", "Error: reading
- manifest", "Error: unable to copy from source", "[ERROR] Invalid image", "[ERROR] No such file or directory: ",
- "[ERROR] URL http", "manifest unknown", "ould not open image", "pull access denied", "pyxis: no such container: ",
- "requested access to the resource is denied"]}, {"what": "the registry limits how often images are pulled",
- "remedy": "Import the image once, before the job, into a file on shared storage, and name that file in
- `container.image`.", "retry": true, "regex": "toomanyrequests", "strength": 33, "needles": ["toomanyrequests"]},
- {"what": "a folder could not be mounted into the container", "remedy": "Each source in `container.mounts` must
- exist on every node, and may be read by you there; a target below a read-only mount does not work.", "regex":
- "enroot-mount: |mount source \\S+ doesn.t exist|bind source path does not exist|error mounting \\\\?\"",
- "strength": 32, "needles": ["bind source path does not exist", "enroot-mount: ", "error mounting ", "mount source
- "]}, {"what": "the image does not have the program that is to be started in it", "remedy": "`command` must name a
- program of the image: on its `PATH`, or with its full path there. The ranks are started by a shell: an image
- without /bin/bash cannot run them.", "regex": "(?:^FATAL:|runc|OCI|container_linux|unable to start
- container).*(?:not found in \\$PATH|exec: \\\\?\"[^\"]+\": (?:stat|permission denied))|enroot-switchroot: failed to
- execute: |crun: open executable: ", "strength": 32, "needles": ["\": permission denied", "\": stat", "crun: open
- executable: ", "enroot-switchroot: failed to execute: ", "not found in $PATH"]}, {"what": "the container runtime
- could not give the container its GPUs", "remedy": "NVIDIA's container toolkit is missing on that node, or does not
- fit its driver: `nvidia-smi` there shows whether the driver works. The administrators mend it; `resources.exclude`
- leaves the node out. A job that needs no GPU asks for none (`resources.gpus_per_node: 0`).", "regex":
- "nvidia-container-cli(?:: |\")|nvidia-container-runtime-hook|could not select device driver|unresolvable CDI
- devices", "strength": 33, "needles": ["could not select device driver", "nvidia-container-cli\"",
- "nvidia-container-cli: ", "nvidia-container-runtime-hook", "unresolvable CDI devices"]}, {"what": "the node does
- not let this user create a container", "remedy": "Nothing in the job is wrong: user namespaces, loop devices or the
- folder of the runtime are not set up for users there. If it is one node, launch without it (`resources.exclude`);
- show the line to the administrators.", "regex": "enroot-nsenter: |[Ff]ailed to create user
- namespace|^(?:FATAL|ERROR) *:.*(?:loop device|newuidmap|setuid)|mkdir: cannot create directory \\S+enroot\\S*:
- Permission denied", "strength": 32, "needles": ["enroot-nsenter", "user namespace", "FATAL: ", "ERROR  :", "mkdir:
- cannot create"]}, {"what": "the file of the image cannot be mounted or unpacked", "remedy": "That file is cut
- short, damaged, or of another format than the node reads: build or import it again, and compare sizes after a
- copy.", "regex": "failed to mount squashfs|[Uu]nsquashfs\\b.*(?:[Ff]ailed|[Ee]rror|FATAL)|SQUASHFS
- error|^FATAL:.*(?:not a SIF file|image format not recognized)", "strength": 32, "needles": ["nsquashfs", "mount
- squashfs", "SQUASHFS error", "FATAL: "]}, {"what": "{file} is taken for the name of an image in a registry",
- "remedy": "Write `container.image` with its full path: without a slash, pyxis looks for it in a registry.",
- "regex": "pyxis: importing docker image: (?P<file>[^/\\s]+\\.sqsh)\\s*$", "strength": 19, "needles": ["pyxis:
- importing docker image: "]}, {"what": "this user may not use Docker on that node", "remedy": "Start the container
- with a runtime that any user may use: `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission
- denied while trying to connect to the [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to
- connect to the "]}, {"regex": "error: pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke
- spank plugin stack|required plugin spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack",
- "error: pyxis: ", "required plugin spank_pyxis"]}], "raises": []},
+ |container_linux|failed to create (?:container|shim)|manifest unknown|toomanyrequests|pull access denied|Error
+ response from daemon", "strength": 30, "needles": ["ERROR  : ", "Error response from daemon", "FATAL:", "OCI
+ runtime", "[ERROR] ", "container_linux", "crun: ", "enroot-", "failed to create ", "manifest unknown", "oci
+ runtime", "pull access denied", "pyxis:", "runc run failed", "toomanyrequests"]}, {"what": "the image was not
+ found, or may not be read", "remedy": "`container.image` must name what every node sees: the path of a file on
+ shared storage, or a name with its tag as the registry writes it. A private registry wants a login of yours on the
+ nodes.", "regex": "^FATAL:\\s+(?:While [^:]{1,80}: )?[Cc]ould not open image (?!.*image format not
+ recognized)|manifest unknown|pull access denied|requested access to the resource is denied|^Error: (?:initializing
+ source|reading manifest|unable to copy from source)|pyxis: no such container: |(?:^|pyxis: +)\\[ERROR\\] (?:Invalid
+ image reference|URL http\\S+ returned error code|No such file or directory: \\S*\\.sqsh)", "strength": 32,
+ "needles": [" returned error code", "Error: initializing source", "Error: reading manifest", "Error: unable to copy
+ from source", "Invalid image reference", "No such file or directory: ", "manifest unknown", "ould not open image ",
+ "pull access denied", "pyxis: no such container: ", "requested access to the resource is denied"]}, {"what": "the
+ registry limits how often images are pulled", "remedy": "Import the image once, before the job, into a file on
+ shared storage, and name that file in `container.image`.", "retry": true, "regex": "toomanyrequests", "strength":
+ 33, "needles": ["toomanyrequests"]}, {"what": "a folder could not be mounted into the container", "remedy": "Each
+ source in `container.mounts` must exist on every node, and may be read by you there; a target below a read-only
+ mount does not work.", "regex": "enroot-mount: |mount source \\S+ doesn.t exist|bind source path does not
+ exist|error mounting \\\\?\"", "strength": 32, "needles": ["bind source path does not exist", "enroot-mount: ",
+ "error mounting ", "mount source "]}, {"what": "the image does not have the program that is to be started in it",
+ "remedy": "`command` must name a program of the image: on its `PATH`, or with its full path there. The ranks are
+ started by a shell: an image without /bin/bash cannot run them.", "regex":
+ "(?:^FATAL:|\\b(?:runc|OCI)\\b|container_linux|unable to start container).*(?:not found in \\$PATH|exec:
+ \\\\?\"[^\"]+\": (?:stat|permission denied))|enroot-switchroot: failed to execute: |crun: open executable: ",
+ "strength": 32, "needles": ["\": permission denied", "\": stat", "crun: open executable: ", "enroot-switchroot:
+ failed to execute: ", "not found in $PATH"]}, {"what": "the container runtime could not give the container its
+ GPUs", "remedy": "NVIDIA's container toolkit is missing on that node, or does not fit its driver: `nvidia-smi`
+ there shows whether the driver works. The administrators mend it; `resources.exclude` leaves the node out. A job
+ that needs no GPU asks for none (`resources.gpus_per_node: 0`).", "regex": "nvidia-container-cli(?::
+ |\")|nvidia-container-runtime-hook|could not select device driver \"|unresolvable CDI devices", "strength": 33,
+ "needles": ["could not select device driver \"", "nvidia-container-cli\"", "nvidia-container-cli: ",
+ "nvidia-container-runtime-hook", "unresolvable CDI devices"]}, {"what": "the node does not let this user create a
+ container", "remedy": "Nothing in the job is wrong: user namespaces, loop devices or the folder of the runtime are
+ not set up for users there. If it is one node, launch without it (`resources.exclude`); show the line to the
+ administrators.", "regex": "enroot-nsenter: |[Ff]ailed to create user namespace|^(?:FATAL|ERROR) *:.*(?:loop
+ device|newuidmap|setuid)|mkdir: cannot create directory \\S+enroot\\S*: Permission denied", "strength": 32,
+ "needles": ["enroot-nsenter", "user namespace", "FATAL: ", "ERROR  :", "mkdir: cannot create"]}, {"what": "the file
+ of the image cannot be mounted or unpacked", "remedy": "That file is cut short, damaged, or of another format than
+ the node reads: build or import it again, and compare sizes after a copy.", "regex": "failed to mount
+ squashfs|[Uu]nsquashfs\\b.*(?:[Ff]ailed|[Ee]rror|FATAL)|SQUASHFS error|^FATAL:.*(?:not a SIF file|image format not
+ recognized)", "strength": 32, "needles": ["nsquashfs", "mount squashfs", "SQUASHFS error", "FATAL: "]}, {"what":
+ "{file} is taken for the name of an image in a registry", "remedy": "Write `container.image` with its full path:
+ without a slash, pyxis looks for it in a registry.", "regex": "pyxis: importing docker image:
+ (?P<file>[^/\\s]+\\.sqsh)\\s*$", "strength": 19, "needles": ["pyxis: importing docker image: "]}, {"what": "this
+ user may not use Docker on that node", "remedy": "Start the container with a runtime that any user may use:
+ `container.runtime: pyxis`, `apptainer` or `oci`.", "regex": "permission denied while trying to connect to the
+ [Dd]ocker", "strength": 30, "needles": ["permission denied while trying to connect to the "]}, {"regex": "error:
+ pyxis: (?!.*(?:\\[INFO\\]|printing|terminated with signal))|Failed to invoke spank plugin stack|required plugin
+ spank_pyxis", "strength": 19, "needles": ["Failed to invoke spank plugin stack", "error: pyxis: ", "required plugin
+ spank_pyxis"]}], "raises": []},
 {"family": "crash", "what": "a process crashed", "remedy": "`env.PYTHONFAULTHANDLER: 1` shows where. Suspect a
  compiled extension, a full /dev/shm, or one node: see whether it is always the same one.", "look": "See which rank
  and which node crashed first, whether it is always the same node, and what that rank logged before.", "retry":
@@ -539,8 +540,8 @@ age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s?
  operation.", "look": "Compare the labels and the indices of that step with the sizes that the model has for them.",
  "retry": false, "says": [{"regex": "device-side assert triggered|CUDA_ERROR_ASSERT|cudaErrorAssert|CUDA
  error\\(710\\)", "strength": 31, "needles": ["CUDA error(710)", "CUDA_ERROR_ASSERT", "cudaErrorAssert",
- "device-side assert triggered"]}, {"regex": "\\.cuh?:\\d+: .*block: \\[\\d.*Assertion .* failed", "strength": 16,
- "needles": ["Assertion "]}], "raises": [{"regex": "device-side assert", "strength": 32}]},
+ "device-side assert triggered"]}, {"regex": "\\.cuh?:\\d+: .{1,400}?: block: \\[\\d[^`]{0,80}Assertion .{1,300}?
+ failed", "strength": 16, "needles": [": block: ["]}], "raises": [{"regex": "device-side assert", "strength": 32}]},
 {"family": "disk_full", "what": "no space or quota is left on a file system", "remedy": "Make room, or write
  elsewhere: `checkpoint.dir`, `env.TMPDIR`, `env.HF_HOME`; `launch_cluster.caches` moves the caches of tools, also
  out of a container. Look at `df -h`, `df -i` and the quota of the account on the node that says it.", "look": "Look
@@ -650,7 +651,7 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  interface and address each node took, and whether the others can reach it.", "retry": false, "says": [{"regex":
  "gloo.*connect \\[?127\\.\\d+\\.\\d+\\.\\d+|gloo.*connect \\[?::1\\]|[Uu]nable to find address for: |connect\\(\\)
  timeout, remote=\\[|gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa !=
- nullptr|makeDeviceForInterface)|gloo.*[Cc]onnect(?:FullMesh|\\(\\))? .*(?:timed? ?out|[Rr]efused)|Gloo
+ nullptr|makeDeviceForInterface)|gloo.{0,300}[Cc]onnect(?:FullMesh|\\(\\))? .{0,300}(?:timed? ?out|[Rr]efused)|Gloo
  connectFullMesh failed", "strength": 30, "needles": ["Connect ", "Connect() ", "ConnectFullMesh ", "Connection
  refused", "Network is unreachable", "No route to host", "connect ", "connect() ", "connectFullMesh ", "ifa !=
  nullptr", "makeDeviceForInterface", "nable to find address for: "]}], "raises": [{"regex":
@@ -877,14 +878,14 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  "socketStartConnect: "]}, {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy":
  "Name the interface that the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback:
  /etc/hosts maps the host's own name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes
- IPv4.", "regex": "[Cc]onnect to (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed", "strength": 17, "needles":
- ["Connect to ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation
- .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\)
- '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"what": "NCCL found no interface or plugin of the name that it was
- given", "remedy": "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not
- have: leave it out, or let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its interfaces.",
- "regex": "no socket interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex": "ibv_\\w+
- failed", "strength": 30}]},
+ IPv4.", "regex": "[Cc]onnect to (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed(?! ?: Connection refused)",
+ "strength": 17, "needles": ["Connect to ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}",
+ "regex": "NCCL operation .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be
+ unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"what": "NCCL found no interface or plugin of the
+ name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that
+ node does not have: leave it out, or let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its
+ interfaces.", "regex": "no socket interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex":
+ "ibv_\\w+ failed", "strength": 30}]},
 {"family": "nccl_shm", "what": "/dev/shm is full or too small", "remedy": "Give the ranks shared memory: mount the
  host's /dev/shm (`container.mounts`), or fewer data loader workers.", "look": "Look at `df -h /dev/shm` on that
  node while the job runs, also inside the container.", "retry": false, "says": [{"regex": "^(?!.*(?:GPU|device
