@@ -46,8 +46,8 @@ _PREFIX = re.compile(
                   |[A-Z][a-z]{2}\ [ \d]\d\ \d\d:\d\d:\d\d)
         (?:\ std(?:out|err)\ [FP])?)\ (?=Traceback|\ \ |\[rank\d|\[default\d
             |\w*(?:Error|Exception|Interrupt|Iteration|Exit)\b|(?:\w+\.)+\w+:\ )
-    | (?!\d|[Ee]poch|[Ss]tep|[Ii]ter|[Bb]atch)[\w./-]{1,80}[/_-]\d+\ (?: # docker compose: service-1  |
-        (?P<bar>\ {0,40}\|\ )|(?=\[(?:rank|default)\d))          # nemo-run: role/replica
+    | (?!\d)[\w./-]{1,80}[/_-]\d+\ (?:                            # docker compose, which writes two blanks or more
+        (?P<bar>\ {1,40}\|\ )|(?=\[(?:rank|default)\d))          # nemo-run: role/replica
     | (?P<node>(?:\d{1,3}(?:\.\d{1,3}){3})|localhost|[A-Za-z](?=[\w.-]*\d)[\w.-]{0,62}):\ (?!error:)
     )""",
     re.VERBOSE,
@@ -67,6 +67,9 @@ _FAILED = re.compile("rror|Killed|CANCELLED|xception")
 MESSAGES = 20
 # `cv2.error: ` and `n1.Error2: ` are exceptions, not nodes, and `EI0006: ` is the number of an error of Ascend's.
 _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$|^E[A-Z]{0,2}\d{4,5}$")
+
+# `global_step-100  | ` counts what a program does, and is no service of docker compose.
+_COUNTS = re.compile("epoch|step|iter|batch", re.I)
 
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 # glog, as PyTorch's C++ and torchrun write it: level, month, day, time; PyTorch omits the month's leading zero.
@@ -148,13 +151,14 @@ def _message(number: int, text: str) -> Line:
         if not prefix:
             break
         name = prefix["node"]
-        if name and _EXCEPTION_NAME.search(name):
+        service = text[position : prefix.start("bar")].strip() if prefix["bar"] else ""
+        if (name and _EXCEPTION_NAME.search(name)) or (service and _COUNTS.search(service)):
             break
         number_of = prefix["rank"] or prefix["mpi"] or (prefix["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank
         node = name or prefix["ip"] or node
         stamp = prefix["stamp"] or stamp
-        process = prefix["pid"] or (prefix["bar"] and text[position : prefix.start("bar")].strip()) or process
+        process = prefix["pid"] or service or process
         position = prefix.end()
         level = prefix["level"] or prefix["named"] or prefix["letter"] or level
     margin = _MARGIN.match(text, position) if text.startswith("  ", position) else None

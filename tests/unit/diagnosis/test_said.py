@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.lines import parse_line
 from tests.unit.diagnosis.test_facts import diagnosed
 from tests.unit.diagnosis.test_signatures import TRACEBACK
 
@@ -14,6 +15,16 @@ FRAMES = 'Traceback (most recent call last):\n  File "/w/fit.py", line 4, in <mo
 CREATION = "FATAL:   container creation failed: "
 # Of one family: the line, and words of what is said and of what is to be done.
 CONTAINERS = [
+    (
+        "FATAL:   While checking container encryption: could not open image /x.sif: lstat /x.sif: no such file",
+        "image was not found",
+        "container.image",
+    ),
+    (
+        "FATAL:   While checking container encryption: could not open image /x.sif: image format not recognized",
+        "cannot be mounted",
+        "build or import it again",
+    ),
     ("Error: reading manifest 1 in r.invalid/x: manifest unknown", "image was not found", "container.image"),
     ("slurmstepd: error: pyxis:     [ERROR] No such file or directory: /x.sqsh", "image was not", "shared storage"),
     ("Error response from daemon: toomanyrequests: rate limit", "registry limits", "before the job"),
@@ -51,6 +62,24 @@ CONTAINERS = [
 def test_a_container_that_did_not_start_has_the_remedy_of_its_own_cause(line: str, what: str, remedy: str) -> None:
     found = diagnosed(f"slurmstepd: error: pyxis: container start failed with error code: 1\n{line}\n")
     assert (found.family, what in found.what, remedy in found.remedy) == ("container_start", True, True), found
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "Could not open image /data/0012.jpg, skipping it",
+        "INFO Could not open image /data/0012.jpg",
+        "2026-01-01 00:00:00,1 [ERROR] Invalid image: x.jpg, skipped",
+        "worker 3 [ERROR] URL https://img.x/7.jpg timed out",
+        "WARNING could not select device driver for camera 3",
+        "SOCIETY: fit is not found in $PATH, and not needed",
+    ],
+)
+def test_what_a_program_says_of_a_picture_or_a_camera_is_of_no_container(line: str) -> None:
+    found = diagnosed(f"{line}\n" + TRACEBACK.format("KeyError: 'lamp'"))
+    assert found.root and found.root.text == "KeyError: 'lamp'", found
+    steps = "".join(f"step {number}/8 loss 1.{number}\n" for number in range(1, 9))
+    assert diagnosed(f"{line}\n{steps}").healthy
 
 
 def test_an_image_without_a_slash_is_looked_for_in_a_registry() -> None:
@@ -232,7 +261,7 @@ def test_a_traceback_that_is_cut_below_other_words_is_shown_itself() -> None:
 
 
 @pytest.mark.parametrize(
-    "prefix", ["vllm-1  | ", "lamps_api_1 | ", "vllm-1  | ERROR 11-18 18:07:28 engine.py:366] ", "ERROR:    "]
+    "prefix", ["vllm-1  | ", "lamps_api_1   | ", "vllm-1  | ERROR 11-18 18:07:28 engine.py:366] ", "ERROR:    "]
 )
 @pytest.mark.parametrize(
     ("last", "family"),
@@ -248,8 +277,13 @@ def test_well_known_prefixes_hide_no_line_from_any_family(prefix: str, last: str
 
 
 def test_a_step_and_a_table_have_no_service_before_them() -> None:
-    steps = "".join(f"epoch-{number} | loss 1.{number} | lr 0.1\n" for number in range(1, 9))
-    assert diagnosed(steps).healthy
+    for name in ("epoch-{}", "global_step-{}", "EPOCH-{} ", "global_step-{} ", "batch_{}  "):
+        steps = [f"{name.format(number)} | loss 1.{number} | lr 0.1" for number in range(1, 9)]
+        assert diagnosed("".join(f"{step}\n" for step in steps)).healthy
+        assert [parse_line(1, step.encode()).text for step in steps] == steps
+    # docker compose writes two blanks at least.
+    model = parse_line(1, b"resnet-50 | loss 0.4")
+    assert (model.text, model.process) == ("resnet-50 | loss 0.4", "")
     assert diagnosed("ERROR: Exception:\nTraceback (most recent call last):\n").family == "build"
 
 
@@ -258,3 +292,10 @@ def test_a_warning_before_the_cause_is_not_said_to_follow_it() -> None:
     found = diagnosed(warned + TRACEBACK.format("KeyError: 'lamp'"))
     assert found.root and found.root.text == "KeyError: 'lamp'" and len(found.chain) == 1
     assert len(diagnosed(TRACEBACK.format("KeyError: 'lamp'") + warned).chain) == 2
+
+
+def test_a_lost_peer_is_named_though_it_stands_before_the_cause() -> None:
+    lost = "torch.distributed.DistBackendError: NCCL error in: x, ncclRemoteError: A call failed in a remote process"
+    killed = "slurmstepd: error: Detected 1 oom_kill event in StepId=4.0. Some of the step tasks have been OOM Killed."
+    found = diagnosed(f"{lost}\n{killed}\n")
+    assert found.family == "host_oom_killed" and len(found.chain) == 2, found.chain
