@@ -38,11 +38,9 @@ def launch(job: Job, words: Sequence[str]) -> None:
         from rank import script
 
         words = script.words(job, words[1:])
+    elif job.preflight.unstarted:
+        words = _beside_the_preflight(job, words)
     words = slurm.with_cpus(job, words)
-    if job.preflight.unstarted and not job.is_script:
-        words = slurm.beside(words)
-        for role in job.roles:
-            role.words = slurm.beside(role.words)
     while True:
         logs, nodelist = job.get("RANKZERO_LOGS"), job.get("RANKZERO_NODELIST")
         if attempt.HOSTFILE in " ".join(words) and not job.roles:
@@ -76,6 +74,13 @@ def launch(job: Job, words: Sequence[str]) -> None:
     if job.node_lines:
         line_steps.after(job)
     traps.no_more()
+
+
+def _beside_the_preflight(job: Job, words: Sequence[str]) -> list[str]:
+    """The words of the ranks' step where Slurm may hold the preflight's, which has ended, on their nodes."""
+    for role in job.roles:
+        role.words = slurm.beside(role.words)
+    return slurm.beside(words)
 
 
 def _await_turn(job: Job) -> None:
