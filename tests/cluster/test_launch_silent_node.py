@@ -23,7 +23,6 @@ def patient() -> Iterator[LabCluster]:
     """Nodes whose only CPU a step takes, as one of a job on whole nodes does."""
     lab = lab_of(
         instance_name("silent"),
-        way="simple",
         nodes=16,
         cpus=1,
         gpus=0,
