@@ -32,8 +32,10 @@ from benchmarks.releases import collections_of
 BUDGET = Path(__file__).with_name("budget.json")
 SPECS = 30
 WAYS = ("empty play", "warm launch", "unchanged launch, with the wait and its logs", "check mode")
-#: What people type -> its words. The last edits a line of the program before it.
+#: What people type -> its words. "edited": a line of the program is, before it. A wrong file is refused, with code 2.
 TYPED = {
+    "rankzero ls": ("ls",),
+    "rankzero plan, a wrong file": ("plan",),
     "rankzero plan": ("plan",),
     "rankzero run -d": ("run", "-d"),
     "rankzero run, proven already": ("run",),
@@ -107,19 +109,21 @@ class Ground:
         argv = ["ansible-playbook", "-i", str(self.folder / "inventory"), playbook, *options, "-e", json.dumps(given)]
         return self.timed(argv, self.environment)
 
-    def typed(self, *words: str) -> tuple[float, collections.Counter[str]]:
-        """As `play`, of the command `rankzero` with a plain inventory."""
+    def typed(self, *words: str, code: int = 0) -> tuple[float, collections.Counter[str]]:
+        """As `play`, of the command `rankzero` with a plain inventory. `code`: its exit code."""
         self.log.write_text("")
         argv = [sys.executable, "-m", "rankzero", *words, "-i", str(self.folder / "plain.json")]
-        return self.timed(argv, self.typing)
+        return self.timed(argv, self.typing, code)
 
-    def timed(self, argv: list[str], environment: Mapping[str, str]) -> tuple[float, collections.Counter[str]]:
-        """Run a program, which must end with 0. Returns its seconds and the Slurm commands."""
+    def timed(
+        self, argv: list[str], environment: Mapping[str, str], code: int = 0
+    ) -> tuple[float, collections.Counter[str]]:
+        """Run a program, which must end with that code. Returns its seconds and the Slurm commands."""
         began = time.monotonic()
         quiet: dict[str, Any] = {"stdin": subprocess.DEVNULL, "capture_output": True, "text": True}
         done = subprocess.run(argv, check=False, cwd=self.project, env=environment, **quiet)
         seconds = time.monotonic() - began
-        if done.returncode:
+        if done.returncode != code:
             raise SystemExit(f"{' '.join(argv)}\n{done.stdout}{done.stderr}")
         return seconds, collections.Counter(self.log.read_text().split())
 
@@ -157,6 +161,12 @@ class Ground:
             return self.play(str(self.folder / "empty.yml"))
         if way in TYPED:
             job = "proven.yml" if "proven" in way else self.job(f"typed-{self.count}")
+            if way == "rankzero ls":
+                return self.typed(*TYPED[way])
+            if "wrong" in way:
+                with (self.project / job).open("a", encoding="utf-8") as stream:
+                    stream.write("resorces: {nodes: 2}\n")
+                return self.typed(*TYPED[way], job, code=2)
             if "edited" in way:
                 (self.project / "code" / "train.py").write_text(f"print('trained {self.count}')\n")
             try:

@@ -72,9 +72,9 @@ _FOR_ALL = frozenset(
 _PREFIXES_FOR_ALL = ("LC_", "XDG_")
 
 
-def user_cache(*names: str, environment: Mapping[str, str] = os.environ) -> str:
-    """The folder of what this collection keeps for its user, or a path below it."""
-    cache = environment.get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
+def user_cache(*names: str, environment: Mapping[str, str] | None = None) -> str:
+    """The folder of what this collection keeps for its user, or a path below it. `environment`: by default, our own."""
+    cache = (os.environ if environment is None else environment).get("XDG_CACHE_HOME") or os.path.expanduser("~/.cache")
     return os.path.join(cache, "rankzero", *names)
 
 
