@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container import Entry
@@ -35,12 +36,12 @@ class Context:
     # The dotted paths of the values that a layer has set.
     given: frozenset[str] = frozenset()
 
-    @property
+    @cached_property
     def job(self) -> Topology:
         """What the job asks of Slurm: the nodes of all roles."""
         return job_topology(self.spec, self.site.settings.launchers)
 
-    @property
+    @cached_property
     def components(self) -> tuple[LaunchSpec, ...]:
         """What each component of the job asks for."""
         return components(self.spec)
