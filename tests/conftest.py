@@ -35,6 +35,7 @@ settings.load_profile("rankzero")
 #: with one store: it is built once.
 WITH_TORCH = (
     "tests/cluster/test_environment_example.py",
+    "tests/cluster/test_example_grpo.py",
     "tests/cluster/test_launch_user.py",
 )
 #: Cheap first: a mistake in a name is reported in seconds. Then what is BUSY: one worker begins with it at once, and
@@ -110,6 +111,8 @@ def pytest_configure(config: pytest.Config) -> None:
         del os.environ[name]
     # Launches detach in CI by default: what a test sees must not depend on where it runs.
     os.environ.pop("CI", None)
+    # Without it a playbook compiles what the one before has compiled. What a user starts keeps it beside the files.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     os.environ["ANSIBLE_COLLECTIONS_PATH"] = str(CACHE / "collections")
     os.environ["ANSIBLE_NOCOLOR"] = "1"
     # All workers share what Ansible packs for a module (callback_plugins/rankzero_payloads.py).

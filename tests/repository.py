@@ -13,7 +13,7 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
@@ -36,6 +36,20 @@ def _playbook(argv: list[str], cwd: Path, env: Mapping[str, str], timeout: float
 
     code, output = warm_playbooks.run([warm_playbooks.PROGRAM, *argv[1:]], cwd, env, timeout)
     return subprocess.CompletedProcess(argv, code, output)
+
+
+def leaving(values: Iterable[Any], more: Collection[Any]) -> list[Any]:
+    """The values of a parameter, of which those in `more` are left to `make test-all`."""
+    return [pytest.param(value, marks=pytest.mark.more) if value in more else value for value in values]
+
+
+def values_of(test: str, request: pytest.FixtureRequest) -> list[str]:
+    """The values of the one parameter of a test that this session runs: what is left out is not made ready, either."""
+    return [
+        item.name.partition("[")[2].removesuffix("]")
+        for item in request.session.items
+        if item.name.startswith(f"{test}[")
+    ]
 
 
 def run(

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import subprocess
 from collections.abc import Mapping
@@ -82,6 +83,13 @@ class Example:
 
     def remove(self) -> None:
         shutil.rmtree(self.host_path(self.state_root), ignore_errors=True)
+
+
+def packages(pyproject: Path) -> list[str]:
+    """What the project of an example needs."""
+    found = re.search(r"^dependencies = \[\n(.*?)^\]", pyproject.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    assert found
+    return sorted(found[1].split())
 
 
 def read_json(path: Path) -> Any:

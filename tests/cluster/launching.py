@@ -378,8 +378,8 @@ def rank_logs(run_dir: Path, attempt: int = 0) -> dict[str, str]:
 def nothing_left(site: Site, launch: Mapping[str, Any]) -> None:
     """No process of the job on any node of the lab: ranks, samplers, watchers all name its run directory."""
     look = (
-        "for p in /proc/[0-9]*; do tr '\\0' '\\n' < $p/environ 2>/dev/null | grep -qxF \"RANKZERO_RUN_DIR=$1\" "
-        "&& tr '\\0' ' ' < $p/cmdline && echo; done; true"
+        'for p in $(grep -lzxF "RANKZERO_RUN_DIR=$1" /proc/[0-9]*/environ 2>/dev/null); do '
+        "tr '\\0' ' ' < ${p%environ}cmdline && echo; done; true"
     )
     for node in site.lab.nodes:
         site.lab.wait_until(

@@ -161,6 +161,8 @@ def bare(tmp_path: Path) -> Any:
         cluster.apply(this, "absent")
 
 
+# The course with accounting: above, and in test_example_cpu_ddp_lab.py.
+@pytest.mark.more
 def test_one_command_on_a_lab_without_accounting(bare: Any, site: Site) -> None:
     settings = {
         "lab": bare.name,

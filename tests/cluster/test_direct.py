@@ -44,6 +44,8 @@ def test_a_plan_is_the_same_call_by_both_ways(typist: Typist) -> None:
     assert typist.same("plan", "nowhere.yml")["code"] == errors.REFUSED
 
 
+# Without Slurm: tests/integration/test_direct.py.
+@pytest.mark.more
 def test_logs_are_the_same_by_both_ways(typist: Typist) -> None:
     site = typist.site
     job = site.write(site.job(f"echo a line; {RESULT}", artifact={"require": {"loss": {"lt": 2}}}))

@@ -80,6 +80,7 @@ def test_a_launch_is_the_same_call_by_both_ways(typist: Typist) -> None:
     assert typist.same("run", "nowhere.yml")["code"] == errors.REFUSED
 
 
+@pytest.mark.more
 def test_a_launch_that_fails_is_the_same_by_both_ways(typist: Typist) -> None:
     site = typist.site
     job = site.write(site.job("echo 'RuntimeError: CUDA out of memory'; exit 1", "bad"))

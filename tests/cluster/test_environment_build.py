@@ -156,7 +156,8 @@ def test_the_head_builds_and_air_gapped_nodes_run(desk: Desk) -> None:
     assert (gone["changed"], gone["ref"]) == (True, planned["ref"])
 
 
-@pytest.mark.parametrize("by", ["head", "controller"])
+# A head that builds stands above.
+@pytest.mark.parametrize("by", [pytest.param("head", marks=pytest.mark.more), "controller"])
 def test_air_gapped_nodes_run_a_requirements_file(desk: Desk, by: str) -> None:
     """Its constraint holds wherever it is resolved, and for the packages from which nodes build."""
     make_wheel(desk.wheels, "beta", "3.0", {"beta.py": "VALUE = 2\n"})

@@ -56,7 +56,7 @@ def train(lab: LabCluster, example: Path, *arguments: str, root: bool = False) -
 
 
 def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path) -> None:
-    """By its own playbook. Under either launcher the same job trains in tests/cluster/test_launch_user.py."""
+    """By its own playbook, under torchrun. Under srun the same job trains in tests/cluster/test_launch_user.py."""
     done = train(lab, example, "-e", "nodes=2")
     assert done.returncode == 0, done.stdout + done.stderr
     assert re.search(r"step \d+/60 loss \d\.\d+ tokens/s \d+", done.stdout)
@@ -74,8 +74,11 @@ def test_the_example_trains_and_proves_it(lab: LabCluster, example: Path) -> Non
     assert sorted(set(result["hosts"])) == lab.nodes[:2]
 
 
+@pytest.mark.more
 def test_the_parts_of_the_program(lab: LabCluster, example: Path, tmp_path: Path) -> None:
-    """In the environment that the example builds; what pytest needs comes from the tests' own."""
+    """In the environment that the example builds; what pytest needs comes from the tests' own. Launches show that the
+    parts do what they must; this shows which one does not.
+    """
     store = lab.shared / "example" / "store_root" / "environments"
     if not list(store.glob("*/environment.sqsh")):
         done = train(lab, example, "-e", "nodes=1")

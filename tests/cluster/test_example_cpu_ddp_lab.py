@@ -27,12 +27,7 @@ from tests.cluster.examples import EXAMPLES, Example, read_json
 def course(lab: LabCluster, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Example]:
     """The class of the example course, made by the teacher's fifteen lines on the session's lab."""
     place = tmp_path_factory.mktemp("course")
-    exercise = Example(lab, "cpu_ddp_lab", place, root=True)
-    # The packages are those of the first example, whose environment another test has built: same text, same key.
-    first = EXAMPLES / "first_run" / "pyproject.toml"
-    own = exercise.folder / "pyproject.toml"
-    assert packages(own) == packages(first)
-    shutil.copy(first, own)
+    Example(lab, "cpu_ddp_lab", place, root=True)  # the exercise that the teacher hands out
     made = Example(lab, "course", place, root=True)
     made.state_root = f"{lab.shared_inside}/course-{os.getpid()}"
     done = teach(made, "teacher.yml")
@@ -58,7 +53,6 @@ def teach(course: Example, playbook: str, *arguments: str, **variables: object) 
 def hand_out(course: Example, folder: Path, student: str) -> Example:
     """A student's own copy of the exercise, whose runs go where his variables say."""
     made = Example(course.lab, "cpu_ddp_lab", folder / student, root=True)
-    shutil.copy(course.folder.parent / "cpu_ddp_lab" / "pyproject.toml", made.folder)
     given = read_json(course.host_path(course.state_root) / "vars" / f"{student}.json")["launch_cluster"]
     made.cluster, made.state_root = given, given["state_root"]
     return made
@@ -67,12 +61,6 @@ def hand_out(course: Example, folder: Path, student: str) -> Example:
 @pytest.fixture
 def example(course: Example, tmp_path: Path) -> Example:
     return hand_out(course, tmp_path, "ada")
-
-
-def packages(pyproject: Path) -> list[str]:
-    found = re.search(r"^dependencies = \[\n(.*?)^\]", pyproject.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
-    assert found
-    return sorted(found[1].split())
 
 
 def proven(example: Example, nodes: int, said: str, seen: str = "proj=ok env=ok") -> Path:
@@ -115,8 +103,11 @@ def test_five_nodes_without_the_bad_one(example: Example) -> None:
     assert re.search(r"step 30/30 loss", done.stdout)
 
 
+@pytest.mark.more
 def test_three_nodes_that_see_neither_code_nor_environment(example: Example) -> None:
-    """Only the login node sees the store: each node unpacks what it needs to its own disk, and leaves nothing."""
+    """Only the login node sees the store: each node unpacks what it needs to its own disk, and leaves nothing. An
+    environment of a few files does so in tests/cluster/test_launch_staging.py.
+    """
     if example.lab.way != "realistic":
         pytest.skip("nodes of the simple way share the host's folders: nothing can be hidden from them")
     nodes = example.lab.nodes[3:6]

@@ -164,7 +164,8 @@ def test_megatron_lm_ends_itself_once_its_result_is_there_and_names_the_rank_tha
     assert "is taken over from job " in log.read_text(encoding="utf-8")
 
 
-@pytest.mark.parametrize("launcher", ["srun", "torchrun"])
+# The script of each is in tests/golden.
+@pytest.mark.parametrize("launcher", [pytest.param("srun", marks=pytest.mark.more), "torchrun"])
 def test_megatron_bridge_by_both_launchers(made: Any, launcher: str) -> None:
     example = made("megatron_bridge", PYTHONPATH="@")
     example.contained()
@@ -197,6 +198,8 @@ def test_megatron_bridge_by_both_launchers(made: Any, launcher: str) -> None:
     assert f"{example.checkpoints}:{example.checkpoints}" in flags["mounts"].split(",")
 
 
+# Environments are made once in test_environment_build.py; the script is in tests/golden.
+@pytest.mark.more
 def test_megatron_bridge_from_an_environment_that_uv_made_once(made: Any) -> None:
     example = made("megatron_bridge", PYTHONPATH="@")
     example.contained(runtime="pyxis")
@@ -218,6 +221,7 @@ def test_megatron_bridge_from_an_environment_that_uv_made_once(made: Any) -> Non
     assert "Build the environment" not in again.stdout
 
 
+@pytest.mark.more
 def test_kempnerforge_on_several_nodes_goes_on_after_its_signal_and_on_one(made: Any) -> None:
     further = json.dumps({"program_args": ["--train.batch_size=4"]})
     example = made("kempnerforge", KEMPNERFORGE="@", PYTHONPATH="@", STAND_IN_HOLD="4321")

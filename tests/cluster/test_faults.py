@@ -36,6 +36,7 @@ def test_no_fault_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> 
     assert len({run.fault for run in runs}) >= 20
 
 
+@pytest.mark.more
 def test_no_fault_at_a_random_instant_loses_or_doubles_a_launch(lab: LabCluster, tmp_path: Path) -> None:
     rows = run_at_random(
         lab.lab, lab.name, tmp_path, 10, seed="tests", out=tmp_path / "out",

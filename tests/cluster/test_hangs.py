@@ -8,6 +8,8 @@ A job that becomes slow after its first steps: the wait names the rank that make
 
 from __future__ import annotations
 
+import pytest
+
 from tests.cluster.launching import Site
 
 #: As in torch, by the end of its path and the function's name.
@@ -102,6 +104,8 @@ def test_ranks_that_never_meet_are_named_by_the_wait_and_after_a_cancellation(si
     assert "memory" not in card and "aunch again" not in card
 
 
+# What is slow is judged in tests/unit/watch/test_slowing.py.
+@pytest.mark.more
 def test_a_rank_that_becomes_slow_after_twenty_steps_is_named_by_the_wait(site: Site) -> None:
     write_program(site, SLOW, TOGETHER)
     job = site.job(["python3", "train.py"], resources={"nodes": 2, "time": "00:20:00"}, launcher={"ranks_per_node": 2})

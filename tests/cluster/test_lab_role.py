@@ -92,6 +92,8 @@ def test_every_option_reaches_the_cluster(options: dict[str, object]) -> None:
     assert len(lab.head(["sinfo", "--noheader", "--Node", "--partition=first"]).stdout.splitlines()) == 2
 
 
+# Every fixture of a lab asks for the first and the last of them.
+@pytest.mark.more
 def test_states(options: dict[str, object]) -> None:
     quick = {**options, "lab_cluster_accounting": "none", "lab_cluster_job_comments": False}
     directory = Path(str(options["lab_cluster_directory"]))
@@ -115,6 +117,7 @@ def test_wrong_options_are_all_named(options: dict[str, object]) -> None:
         assert words in done.stdout
 
 
+@pytest.mark.more
 def test_a_package_that_does_not_exist_is_looked_for(options: dict[str, object]) -> None:
     """In check mode nothing is installed; that apt is asked at all shows that the list was compared."""
     done = playbook("--check", **{**options, "lab_cluster_packages": ["coreutils", "rankzero-no-such-package"]})

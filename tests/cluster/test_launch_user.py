@@ -100,13 +100,14 @@ def test_a_manifest_of_an_earlier_run_is_a_job_file(site: Site) -> None:
     assert (second["key"], second["submission"], second["job_id"]) == (first["key"], "unchanged", first["job_id"])
 
 
-def test_the_example_trains_under_both_launchers(site: Site) -> None:
-    """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it.
+def test_the_example_trains_under_srun(site: Site, pytestconfig: pytest.Config) -> None:
+    """The real thing: torch's DDP over Gloo on two nodes with two ranks each, in an environment built for it. Under
+    torchrun, too, with --all; its own playbook starts it so in test_environment_example.py.
 
     Its store is that of the other tests with torch: what one of them has built is not built again.
     """
     shutil.copytree(EXAMPLE, site.folder / "first_run", ignore=shutil.ignore_patterns("runs", "__pycache__"))
-    kinds = ("srun", "torchrun")
+    kinds = ("srun", "torchrun") if pytestconfig.getoption("--all") else ("srun",)
     jobs = {
         kind: {"launch_job": "first_run/jobs/first_run.yml", "launch_overrides": {"launcher": kind, "nodes": 2}}
         for kind in kinds

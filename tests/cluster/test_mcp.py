@@ -36,7 +36,7 @@ from tests.repository import ROOT
 
 #: Of each transcript: the minutes that a launch may use, and how many launches the budget is enough for.
 MINUTES, LAUNCHES = 10, 2
-TRANSCRIPTS = int(os.environ.get("RANKZERO_TEST_TRANSCRIPTS", "3"))
+TRANSCRIPTS = int(os.environ.get("RANKZERO_TEST_TRANSCRIPTS", "2"))
 #: As many transcripts share one user's folder and the start of what commands keep warm.
 EACH = 5
 HOSTILE = (

@@ -212,7 +212,8 @@ def runtime_of(site: Site, runtime: str) -> str:
         pytest.skip(f"no apptainer here: {reason}")
 
 
-@pytest.mark.parametrize("runtime", ["oci", "apptainer"])
+# An environment in an image of oci: test_launch_oci.py.
+@pytest.mark.parametrize("runtime", [pytest.param("oci", marks=pytest.mark.more), "apptainer"])
 def test_inside_an_image(site: Site, index: Index, runtime: str) -> None:
     """Made once, by the image's own Python, on top of the image's packages: one is added, one is another version."""
     tools = runtime_of(site, runtime)

@@ -24,7 +24,8 @@ from tests.repository import CACHE, read, run
 PROVEN = {"require": {"loss": {"lt": 2}}}
 #: Loss and steps of an element.
 SWEPT = """for s in 1 2 3; do echo "step $s/3 loss $1"; done; echo "{\\"loss\\": $1}" > result.json"""
-MANY = 100
+#: How many launches one playbook makes; a hundred in `make test-all`.
+MANY = [20, pytest.param(100, marks=pytest.mark.more)]
 
 
 class Researcher(Person):
@@ -93,13 +94,14 @@ def test_five_configurations_to_a_table_in_six_lines(researcher: Researcher) -> 
     assert (element["submission"], element["scalars"], element["key"]) == ("unchanged", {"loss": 0.1}, launches[0].key)
 
 
-def test_a_hundred_launches_are_one_playbook_and_few_turns(
-    researcher: Researcher, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize("many", MANY)
+def test_many_launches_are_one_playbook_and_few_turns(
+    researcher: Researcher, monkeypatch: pytest.MonkeyPatch, many: int
 ) -> None:
     site, started = researcher.site, []
     popen = subprocess.Popen
     monkeypatch.setattr(playbook.subprocess, "Popen", lambda *a, **o: started.append(a) or popen(*a, **o))
-    jobs: list[Any] = [site.job(f"exit 3 # {n}", f"j{n}", artifact=PROVEN) for n in range(MANY - 1)]
+    jobs: list[Any] = [site.job(f"exit 3 # {n}", f"j{n}", artifact=PROVEN) for n in range(many - 1)]
     jobs.append(site.write(site.job(RESULT, "file", artifact=PROVEN), "jobs/file.yml"))
     launches = rankzero.submit_many(jobs, **researcher.where)
     assert len(started) == 1
@@ -109,11 +111,11 @@ def test_a_hundred_launches_are_one_playbook_and_few_turns(
     assert [launch.name for launch in launches] == [job["name"] for job in jobs[:-1]] + [
         json.loads(Path(jobs[-1]).read_text(encoding="utf-8"))["name"]
     ]
-    assert len({launch.run_dir for launch in launches}) == MANY and len(site.jobs()) == MANY
+    assert len({launch.run_dir for launch in launches}) == many and len(site.jobs()) == many
     # Nothing is submitted twice, however often and from how many threads it is asked for.
     with ThreadPoolExecutor(2) as pool:
         again = list(pool.map(lambda _n: rankzero.submit_many(jobs[-3:], **researcher.where), range(2)))
-    assert len(site.jobs()) >= MANY and {a.run_dir for a in again[0]} >= {launches[-1].run_dir}
+    assert len(site.jobs()) >= many and {a.run_dir for a in again[0]} >= {launches[-1].run_dir}
     site.lab.head(["scancel", *site.left()], check=False)
 
 
@@ -231,6 +233,8 @@ print(wrong.diagnosis().what)
     assert f"adding.py:{line}" in error and "ZeroDivisionError" in error, error
 
 
+# The line of the error is in what submitit's readme does, above.
+@pytest.mark.more
 def test_a_failed_function_shows_its_whole_traceback(researcher: Researcher) -> None:
     program = """
 import rankzero
@@ -301,6 +305,8 @@ def test_a_notebook_shows_the_launches_as_they_end(researcher: Researcher) -> No
     assert "<th>loss</th>" in shown[-1] and "<td>0.003</td>" in shown[-1]
 
 
+# Launches at the same moment: test_launch_once.py.
+@pytest.mark.more
 def test_threads_launch_the_same_job_once(researcher: Researcher) -> None:
     """Two threads submit the same job, and two others, at once: each call has its own playbook and its own lines."""
     site = researcher.site

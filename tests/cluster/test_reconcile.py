@@ -154,6 +154,7 @@ def test_two_reconcilers_at_once_launch_everything_once(repository: Repository) 
 TRAIN = """[ "$2" = 1 ] || [ -e "$1" ] || exit 4; echo "{}" > result.json"""
 
 
+@pytest.mark.more
 def test_a_sweep_and_what_follows_it_are_reconciled_like_the_others(repository: Repository) -> None:
     site = repository.site
     mend = site.host_path(f"{site.lab.shared_inside}/mend-{site.token}")

@@ -20,12 +20,23 @@ from tests.cluster.profiles import the_profile_is_not_read
 from tests.cluster.test_lab_role import playbook
 from tests.cluster.test_launch_admission import said
 from tests.cluster.test_sweep import three_elements
+from tests.repository import leaving
 
 pytestmark = pytest.mark.skipif(os.getuid() != 0, reason="another Slurm than the host's needs the realistic way: root")
 #: One release proves who somebody is with munge, and one with Slurm's own keys.
 SIGNED_BY_SLURM = {"26.05": ["AuthType=auth/slurm", "CredType=cred/slurm"]}
 #: What only says that this machine's archive does not have the release now; everything else is a failure.
 NOT_HERE = ("no-suite", "no-mirror", "unreachable", "other-version")
+
+
+#: Of the releases between this machine's and the newest: a launch from one end to the other, and what such a lab is.
+NEWEST = [*release.RELEASES][-1]
+on_the_newest = pytest.mark.parametrize(
+    "newer",
+    leaving(release.RELEASES, release.RELEASES.keys() - {NEWEST}),
+    indirect=True,
+    scope="module",
+)
 
 
 @pytest.fixture(scope="module", params=list(release.RELEASES))
@@ -82,6 +93,7 @@ def test_a_launch_from_one_end_to_the_other(newer: LabCluster, site: Site) -> No
     assert site.launch(job)["submission"] == "unchanged"
 
 
+@on_the_newest
 def test_blocks_are_read_and_segments_asked_for(newer: LabCluster, site: Site) -> None:
     """Groups of four ranks take both nodes, which are a block each; segments of one node are what the cluster has."""
     shown = newer.head(["scontrol", "show", "topology"]).stdout
@@ -106,6 +118,7 @@ def test_blocks_are_read_and_segments_asked_for(newer: LabCluster, site: Site) -
 TWO_RANKS = {"ranks_per_node": 2}
 
 
+@on_the_newest
 def test_launches_that_come_to_nothing(newer: LabCluster, site: Site) -> None:
     """One fails, one is cancelled, one never gets its nodes: each is told by what Slurm says of it."""
     failing = site.play(site.job("echo no; exit 3", "failing", artifact={"require": {"loss": {"lt": 2}}}), wait=True)
@@ -132,10 +145,12 @@ def test_no_job_reads_a_profile(site: Site) -> None:
     the_profile_is_not_read(site)
 
 
+@on_the_newest
 def test_a_sweep(site: Site) -> None:
     three_elements(site)
 
 
+@on_the_newest
 def test_of_two_submissions_of_a_launch_one_runs(site: Site) -> None:
     ways = [{"time": "00:05:00"}, {"time": "00:04:00"}]
     launch = site.launch(site.job("true", "either", resources={"nodes": 1, "time": "00:05:00", "any_of": ways}))

@@ -126,7 +126,8 @@ def test_a_process_that_dies_again_and_again_ends_the_launch_after_three_restart
     nothing_left(programs, launch)
 
 
-@pytest.mark.parametrize("policy", ["restart", "restart_all"])
+# Of restart_all a whole launch stands above.
+@pytest.mark.parametrize("policy", ["restart", pytest.param("restart_all", marks=pytest.mark.more)])
 def test_a_line_of_an_earlier_start_makes_nobody_ready(programs: Site, policy: str) -> None:
     wait = "until [ -e begun ]; do sleep 0.1; done"
     once = f"[ -e died-$RANK ] && sleep 3600; echo listens; {wait}; touch died-$RANK; exit 7"
@@ -174,7 +175,8 @@ def test_a_server_that_answers_with_an_error_opens_no_gate_and_its_answer_is_sai
     nothing_left(programs, launch)
 
 
-@pytest.mark.parametrize("policy", ["fail", "restart"])
+# A role that ends the launch stands above.
+@pytest.mark.parametrize("policy", [pytest.param("fail", marks=pytest.mark.more), "restart"])
 def test_a_server_that_dies_after_the_gate_and_before_the_first_request(programs: Site, policy: str) -> None:
     """It dies once the deciding role has started, which asks it only then."""
     roles = {
@@ -258,10 +260,15 @@ def test_a_node_of_a_role_that_dies_is_replaced_by_a_spare_one(programs: Site, b
     nothing_left(programs, launch)
 
 
-WAYS: list[dict[str, Any]] = [{"port": True}, {"line": "listens on [0-9]+"}, {"file": "there"}]
+#: A port and a file are what other tests of this file wait for; each way alone stands in unit/runtime/test_ready.py.
+LINE: dict[str, Any] = {"line": "listens on [0-9]+"}
+WAYS = [
+    *[pytest.param(way, "rank", marks=pytest.mark.more) for way in ({"port": True}, LINE, {"file": "there"})],
+    pytest.param(LINE, "slurm"),
+]
 
 
-@pytest.mark.parametrize(("ready", "style"), [(way, "rank") for way in WAYS] + [(WAYS[1], "slurm")], ids=str)
+@pytest.mark.parametrize(("ready", "style"), WAYS, ids=str)
 def test_other_ways_to_be_ready(programs: Site, ready: dict[str, Any], style: str) -> None:
     shell = "sleep 1; touch there; exec python3 server.py {port} 0"
     launch = programs.launch(job(programs, server={"shell": shell, "ready": ready}, logs={"style": style}), wait=True)

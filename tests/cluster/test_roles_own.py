@@ -135,7 +135,7 @@ def test_each_role_has_the_environment_the_secrets_and_the_data_that_it_asks_for
     nothing_left(look, launch)
 
 
-@pytest.mark.parametrize("mode", ["venv", "sealed"])
+@pytest.mark.parametrize("mode", [pytest.param("venv", marks=pytest.mark.more), "sealed"])
 def test_each_role_has_the_packages_of_its_own_project(look: Site, mode: str) -> None:
     """Both environments are built by the one call, and neither role finds what is only the other's."""
     wheels = folder(look, "wheels")

@@ -108,6 +108,8 @@ def test_a_script_is_told_of_its_limit_and_goes_on_as_one_run_of_its_trackers(si
     assert {row.split()[0] for row in table} >= {*nodes}, table
 
 
+# A stall that a wait says: test_hangs.py.
+@pytest.mark.more
 def test_a_script_that_stands_still_is_said_by_the_wait_and_accounted_for_when_it_is_cancelled(site: Site) -> None:
     person = Person(site)
     path = site.write(script_job(site, STANDS), "job.yml")

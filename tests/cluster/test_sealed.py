@@ -206,7 +206,10 @@ if os.environ["RANK"] == "0":
 """
 
 
-@pytest.mark.parametrize(("mode", "name"), [("sealed", "sealed"), ("wheelhouse", "environment")])
+# How a wheelhouse comes to the nodes: test_environment_build.py.
+@pytest.mark.parametrize(
+    ("mode", "name"), [("sealed", "sealed"), pytest.param("wheelhouse", "environment", marks=pytest.mark.more)]
+)
 def test_a_spare_node_that_steps_in_has_the_environment_and_the_data(site: Site, mode: str, name: str) -> None:
     (site.folder / "code" / "loses.py").write_text(LOSES, encoding="utf-8")
     nodes = ["node01", "node02", "node03"]

@@ -266,6 +266,7 @@ def test_a_hidden_store_and_an_image_are_no_matter_to_an_ordinary_user(
         pytest.skip("the hidden store is shown; the nodes of this lab have no crun (a package of Debian and others)")
 
 
+@pytest.mark.more
 def test_a_sweep_of_an_ordinary_user(site: Site, features: dict[str, bool | str]) -> None:
     """Its tasks read their lines, and it reads their verdicts, through a share that caches."""
     needs(features, "network_share", "job_submit")

@@ -30,11 +30,14 @@ from rankzero.known_inventory import Login, NotPlain, login_of
 from rankzero.parsing import parse
 from rankzero.playbook import Played
 from rankzero.verbs import call_of
-from tests.repository import CACHE, ROOT, load_yaml
+from tests.repository import CACHE, ROOT, leaving, load_yaml
 from tests.stand_ins import command as command_in
 from tests.unit.run.test_launches import NOW, row
 from tests.writers import CUDA_OOM, Run
 
+FOLDERS = {path.parts[-2] for path in (ROOT / "examples").glob("*/ansible.cfg")}
+#: The inventories of the others are like those of these.
+UNLIKE = {"course", "enroot_site", "first_run", "gitops", "site_parts"}
 NOTING = """#!{python}
 import json, os, subprocess, sys
 data = sys.stdin.buffer.read()
@@ -161,7 +164,7 @@ def test_the_first_call_of_a_user_sends_the_code_both_ways(ways: Ways) -> None:
     assert directly == played and len(directly["asked"]) == 2
 
 
-@pytest.mark.parametrize("folder", sorted({path.parts[-2] for path in (ROOT / "examples").glob("*/ansible.cfg")}))
+@pytest.mark.parametrize("folder", leaving(sorted(FOLDERS), FOLDERS - UNLIKE))
 def test_the_inventories_of_the_examples(ways: Ways, folder: str) -> None:
     ways.inventory(SITE)
     ways.types("ls", playbook=False)

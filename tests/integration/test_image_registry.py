@@ -128,6 +128,7 @@ def layout(desk: Desk) -> str:
     return f"{made}/layout:v1"
 
 
+@pytest.mark.more
 def test_podman_builds_what_buildah_builds(desk: Desk) -> None:
     desk.write("RUN echo one > /one", "RUN python3 -c 'import os; os.remove(\"/one\")' && echo two > /two")
     stores = {engine: str(desk.folder / f"store-{engine}") for engine in ("buildah", "podman")}

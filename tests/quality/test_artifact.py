@@ -11,6 +11,8 @@ import shutil
 import tarfile
 from pathlib import Path
 
+import pytest
+
 from tests.repository import PAGES, ROOT, bullet_list, dead_links, files, run
 
 
@@ -80,8 +82,11 @@ def test_installed_modules_show_their_documentation(installed_collections: Path,
     assert names and not missing, "ansible-doc shows nothing of:" + bullet_list(missing) + f"\n{shown[:2000]}"
 
 
+@pytest.mark.more
 def test_galaxy_importer(artifact: Path, tmp_path: Path) -> None:
-    """The check of an index on upload. Its ansible-lint is left out: that of test_lint.py looks at more."""
+    """The check of an index on upload. Its ansible-lint is left out: that of test_lint.py looks at more, and
+    what else it asks for is in test_publication.py. A release runs it.
+    """
     settings = {"HOME": str(tmp_path), "GALAXY_IMPORTER_RUN_ANSIBLE_LINT": "no"}
     said = run("python", "-m", "galaxy_importer.main", artifact, cwd=tmp_path, env=settings).stdout
     assert "Importer processing completed successfully" in said, said

@@ -77,6 +77,7 @@ def test_each_change_is_one_expression_at_its_place() -> None:
         assert changed.splitlines()[:above] == text.splitlines()[:above], mutant
 
 
+@pytest.mark.more
 def test_a_rule_without_a_test_survives(tree: Path, tmp_path: Path) -> None:
     copy = copy_of(tree, tmp_path / "place")
     some = [mutant for mutant in candidates(copy, ["room"]) if mutant.after in ("size >= 3", "name != 'a'")]

@@ -85,6 +85,7 @@ def test_a_check_that_fails_leaves_the_checkout_as_it_was(checkout: Path) -> Non
     assert not git(checkout, "tag")
 
 
+@pytest.mark.more
 def test_a_release_has_version_address_changelog_artefacts_and_tag(checkout: Path) -> None:
     done = release(checkout, "1.0.0-rc.1", ADDRESS, *CHECK)
     assert done.returncode == 0, done.stdout + done.stderr

@@ -78,34 +78,51 @@ def prepare_home(home: Path) -> None:
         parser.write(stream)
 
 
-def test_ansible_test_sanity(exported_collection: Path, tmp_path: Path) -> None:
-    """On what ships, with the settings in tests/: the rules are about content for Ansible, and ruff reads the rest."""
-    home = CACHE / "ansible-test"
-    prepare_home(home)
-    tree = tmp_path / "ansible_collections" / "rankzero" / "slurm"
+#: These read a file with all that it imports, or say what ruff says (pep8).
+SLOW = ("import", "pep8", "pylint")
+#: What Ansible loads by itself; it imports the libraries.
+LOADED = ("plugins/action/", "plugins/callback/", "plugins/inventory/", "plugins/modules/")
+
+
+@pytest.fixture(scope="module")
+def tree(exported_collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """What ships, with the settings in tests/: the rules are about content for Ansible, and ruff reads the rest."""
+    tree = tmp_path_factory.mktemp("sanity") / "ansible_collections" / "rankzero" / "slurm"
     shutil.copytree(exported_collection, tree, symlinks=True)
     for folder in tree.glob("tests/*"):
         if folder.is_dir() and folder.name != "sanity":
             shutil.rmtree(folder)
     for path in (*tree.glob("tests/*.py"), tree / "scripts", tree / "benchmarks", tree / "examples"):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    left = out_of_reach()
+    return tree
+
+
+def sanity(tree: Path, *words: str) -> None:
+    home = CACHE / "ansible-test"
+    prepare_home(home)
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     # The interpreter itself, not a shim that picks one by the folder it is called in.
     interpreter = Path(BIN / "python").resolve().parent
     run(
-        "ansible-test",
-        "sanity",
-        "--python",
-        version,
-        "--color",
-        "no",
-        *(word for name in left for word in ("--skip-test", name)),
+        *("ansible-test", "sanity", "--python", version, "--color", "no", *words),
         cwd=tree,
         env={"HOME": str(home), "PATH": f"{BIN}:{interpreter}:/usr/bin:/bin"},
     )
+
+
+def test_ansible_test_sanity(tree: Path) -> None:
+    left = out_of_reach()
+    sanity(tree, *(word for name in (*SLOW, *left) for word in ("--skip-test", name)))
     if left:
         pytest.skip(f"all others passed, but {'; '.join(f'{name} did not run: {why}' for name, why in left.items())}")
+
+
+@pytest.mark.parametrize(
+    ("tests", "paths"), [(("import", "pylint"), LOADED), pytest.param(SLOW, (), id="all", marks=pytest.mark.more)]
+)
+def test_slow_tests_of_what_ansible_loads(tree: Path, tests: tuple[str, ...], paths: tuple[str, ...]) -> None:
+    """Of the libraries ruff, mypy, test_imports.py and test_pythons.py say before what these say."""
+    sanity(tree, *(word for name in tests for word in ("--test", name)), *paths)
 
 
 def test_no_rule_is_ignored() -> None:
