@@ -41,9 +41,9 @@ import tested  # noqa: E402
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import registry  # noqa: E402
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import places, short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec  # noqa: E402
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places, short_names  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.roles import OF_A_ROLE, RoleKeys  # noqa: E402
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.registry import KINDS  # noqa: E402

@@ -23,7 +23,7 @@ from typing import Any
 
 import yaml
 
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import short_names
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import role_options, variables
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))

@@ -21,7 +21,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import am
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.kinds import CODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.standings import ACTIVE
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Given
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.one_launch import OneLaunch
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.prepare import Prepared

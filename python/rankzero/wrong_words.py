@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Collection, Sequence
 
@@ -23,7 +24,7 @@ OTHER_VERBS: dict[str, tuple[str, ...]] = {
     "why": ("diagnose", "explain", "debug", "scontrol", "seff"),
     "pull": ("get", "fetch", "download", "artifacts"),
     "plan": ("check", "validate", "diff"),
-    "shell": ("ssh", "exec", "enter"),
+    "shell": ("ssh", "enter"),
     "reconcile": ("apply", "deploy"),
     "init": ("new", "create", "import"),
     "spec": ("runopts", "describe"),
@@ -47,6 +48,17 @@ OTHER_OPTIONS = {
 OTHER_KEYS = {"--env": "env.NAME", "--envs": "env.NAME"}
 
 
+#: Verb of another tool -> what does the same here, where no single verb does.
+OTHER_WAYS = {
+    "exec": "rankzero run JOB --inside-job JOBID runs a job file in a running allocation, and rankzero shell JOB opens "
+    "a shell with its resources",
+}
+#: How a component of torchx looks, which stands where a job file does.
+_COMPONENT = re.compile(r"(dist|utils|serve|metrics)\.[a-z_]+")
+#: A rank where `logs` has no place for one: 3, 0,3, rank3.
+_RANKS = re.compile(r"(rank)?[0-9][0-9,-]*")
+
+
 #: Verbs that take a single launch, and words that turn a switch off.
 _OF_ONE_LAUNCH = ("attach", "cancel", "logs", "ls", "notify", "why")
 _OFF = ("false", "no", "off", "0")
@@ -63,6 +75,8 @@ def verb(own: Sequence[str], program: Sequence[str]) -> str:
     meant = next((name for name, others in OTHER_VERBS.items() if word in others), None)
     if word.endswith((*JOB_FILE, ".py")):
         hint = f"; to run it: {shlex.join(['rankzero', 'run', *own, *after])}"
+    elif word in OTHER_WAYS:
+        hint = f"; {OTHER_WAYS[word]}"
     elif word == "help":
         hint = "; did you mean --help?"
     elif word == "sbatch":
@@ -72,6 +86,8 @@ def verb(own: Sequence[str], program: Sequence[str]) -> str:
         hint = f"; did you mean {shlex.join(['rankzero', *rest])}?"
     elif meant == "run":
         hint = "; did you mean run? It takes a job file or a batch script; rankzero init writes a job file"
+    elif meant in _OF_ONE_LAUNCH and len(own) > 1 and not own[-1].startswith("-"):
+        hint = f"; did you mean {meant}? {shlex.join(['rankzero', meant, own[-1]])}"
     else:
         hint = f"; did you mean {meant}?" if meant else nearest(word, VERBS, 0.6)
     return f"rankzero: {word!r} is not a verb{hint}; verbs: {', '.join(VERBS)}"
@@ -98,11 +114,39 @@ def option(
     # An argument of the program is seldom similar to one of ours, so much must be the same.
     near = nearest(name, options, 0.6 if program is None else 0.75) if name.startswith("-") else ""
     key = _key_of(name) if program is not None and meant not in options and not near else ""
-    known = f"; did you mean {meant}?" if meant in options else f"; did you mean -s {key}=...?" if key else ""
-    hint = known or near
+    value = _value(own, word)
+    if name == "-j" and re.fullmatch(r"[0-9]+x[0-9]+", value) and meant in options:
+        meant = "--nodes {} --ranks-per-node {}".format(*value.split("x"))
+    named, equals, text = value.partition("=")
+    if key == "env.NAME" and equals:
+        key = f"env.{named}={shlex.quote(text)}"
+    elif key:
+        key += "=..."
+    known = f"; did you mean {meant}?" if meant.split(" ")[0] in options else ""
+    known = known or (f"; did you mean -s {key}?" if key else "")
+    hint = (known or near) + (_further(own, word, options) if known else "")
     if program is not None and word in own and not known:
         hint += f"; arguments of the program go after `--`: {_moved(word, own, program, options)}"
     return f"{start}{hint}; see rankzero {of} --help"
+
+
+def _value(own: Sequence[str], word: str) -> str:
+    """The value of an option: after its `=`, or the next word; "" without one."""
+    if "=" in word:
+        return word.partition("=")[2]
+    after = own[own.index(word) + 1 :] if word in own else ()
+    return after[0] if after and not after[0].startswith("-") else ""
+
+
+def _further(own: Sequence[str], word: str, options: Collection[str]) -> str:
+    """What other options of the line are called here that have another tool's name."""
+    called = {}
+    for each in own[own.index(word) + 1 :] if word in own else ():
+        name = each.partition("=")[0]
+        short = OTHER_NAMES.get(name.lstrip("-").replace("-", "_"), "").replace("_", "-")
+        if name.startswith("--") and name not in options and f"--{short}" in options:
+            called[name] = f"--{short}"
+    return "".join(f"; {name} is {ours} here" for name, ours in called.items())
 
 
 def _special(own: Sequence[str], word: str, of: str, switches: Collection[str]) -> str:
@@ -111,6 +155,17 @@ def _special(own: Sequence[str], word: str, of: str, switches: Collection[str]) 
         return ""
     at = list(own).index(word)
     before, first = own[at - 1], own[at - 2] if at > 1 else ""
+    component = next((each for each in own if _COMPONENT.fullmatch(each)), None) if of in ("run", "plan") else None
+    if component:
+        return (
+            f"{component} is a component of torchx, and {of} takes a job file; `rankzero init` writes one, whose "
+            "options are -n NODES, --ranks-per-node N, --launcher torchrun"
+        )
+    if of == "logs" and (word.startswith("--rank") or (_RANKS.fullmatch(word) and before != "logs")):
+        return (
+            "logs brings the logs of all ranks, each in a file of its own (rank-0003.log for rank 3), so omit it; "
+            "rankzero why names the rank that failed first"
+        )
     if word.startswith("-"):
         nothing = of == "plan" and word in ("-d", "--detach", "--check", "--wait", "--rerun")
         return f"plan submits nothing, run takes {word}" if nothing else ""
@@ -132,7 +187,7 @@ def _key_of(option: str) -> str:
     if option in OTHER_KEYS:
         return OTHER_KEYS[option]
     importable()
-    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import places
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import places
 
     return places().get(option.lstrip("-").replace("-", "_"), "") if option.startswith("--") else ""
 

@@ -22,7 +22,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types imp
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.containers import pyxis
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays, reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import arrays, others, reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import Given
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import DECLARED, SBATCH, misspelt
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Invalid, clock, did_you_mean, seconds_in
@@ -66,7 +66,6 @@ _NO_CONTAINER = {
     "container-name": "a named container that was interrupted is used half made by the next job; remove it",
     "container-save": "the image is not written; build it with container.build",
 }
-_OTHERS = "write it as #SBATCH, or add a line #SBATCH --ignore-pbs"
 _HETEROGENEOUS = ("hetjob", "packjob")
 
 # Other names that a field replaces (Declared.instead_of) mean something else: --ntasks is not the ranks of a node.
@@ -159,8 +158,8 @@ def body_digest(text: str) -> str:
 def read_header(text: str) -> Header:
     """Read the #SBATCH lines of a script."""
     header = Header()
-    others = [(number, line) for number, line in reader.head(text) if line.startswith(reader.OTHERS)]
     words = reader.directives(text, header.problems)
+    slurms = bool(words)
     for number, word in words:
         if word in _HETEROGENEOUS:
             header.problems.append((number, f"{word}: a job of several parts; launch one job for each"))
@@ -170,8 +169,7 @@ def read_header(text: str) -> Header:
         if words:
             number, word = words.pop(0)
             header.problems.append((number, f"{word!r} is no option of sbatch, and would be ignored; remove it"))
-    if not header.others_ignored:
-        header.problems += [(number, f"sbatch reads {line.split()[0]} as well; {_OTHERS}") for number, line in others]
+    header.problems += others.problems(text, ignored=header.others_ignored, slurms=slurms)
     return header
 
 

@@ -6,9 +6,7 @@
 from __future__ import annotations
 
 import dataclasses
-import functools
 import json
-import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
@@ -16,6 +14,7 @@ from typing import Any, TypeVar
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import JsonObject, Parameters
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import meant, places, short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec, Role
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, Merged, merge
@@ -35,61 +34,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.trackers.own i
 # The override that adds to `command`, or to `script_args`, instead of replacing it. Its short name is also a keyword of
 # Ansible's tasks, and Ansible warns of a variable with that name.
 ARGUMENTS, SHORT_ARGUMENTS = "program_args", "args"
-
-
-@functools.cache
-def short_names() -> Mapping[str, str]:
-    """Return the allowed overrides: short name -> dotted path."""
-    return {info.meta["short"]: info.path for info in fields_of(LaunchSpec) if info.meta["short"]} | {
-        key: f"{info.path}.{key}" for info in fields_of(LaunchSpec) for key in info.meta["short_keys"]
-    }
-
-
-@functools.cache
-def places() -> Mapping[str, str]:
-    """Return where a name belongs that people write elsewhere: short name, name in another tool -> dotted path."""
-    known: dict[str, str] = {}
-    for info in fields_of(LaunchSpec):
-        sbatch = [info.meta["sbatch"].name] if info.meta["sbatch"] else []
-        for name in (*info.meta["also"], *sbatch, *info.meta["instead_of"]):
-            known.setdefault(name.replace("-", "_"), info.path)
-    return {**known, **short_names()}
-
-
-def meant(name: str, names: Collection[str], value: object = None) -> str:
-    """Ask about an unknown name: a key that is elsewhere, with how it is written there, or the most similar of `names`.
-    `value`: what was given for it.
-    """
-    # submitit's own names of Slurm's options.
-    word = name.rpartition(".")[2].replace("-", "_").removeprefix("slurm_")
-    path = places().get(word)
-    if path is None and "." not in name:
-        value = None  # of another name, and it may be a secret
-        # Of another section only what is much the same.
-        near = t.nearest(name, [*names, *short_names()])
-        path = None if near is None or near in names or not t.nearest(name, [near], 0.7) else short_names()[near]
-    if path is None or (path in names and value is None):
-        return t.did_you_mean(path) or t.suggestion(name, names)
-    return f"; did you mean {path} ({_written(path, value)})?"
-
-
-def _written(path: str, value: object) -> str:
-    """How a key with its value stands in a job file, such as `resources: {nodes: 4}`; as the key's own type advises
-    where the value is of another form.
-    """
-    *sections, leaf = path.split(".")
-    short = isinstance(value, (str, int)) and len(str(value)) <= 40
-    plain = short and re.fullmatch(r"[\w./@+-]+", str(value)) is not None
-    shown = f"{leaf}: {value if plain else json.dumps(value) if short else '...'}"
-    try:
-        if short:
-            next(info.meta["type"] for info in fields_of(LaunchSpec) if info.path == path).parse(value)
-    except t.Invalid as error:
-        advice = str(error).partition("; write ")[2]
-        shown = (advice if ": " in advice else f"{leaf}: {advice}") if advice else f"{leaf}: ..."
-    except StopIteration:
-        pass  # a key of a map, such as launcher.srun.mpi
-    return "".join(f"{section}: {{" for section in sections) + shown + "}" * len(sections)
 
 
 def further_arguments(values: Parameters) -> tuple[list[object], list[str]]:

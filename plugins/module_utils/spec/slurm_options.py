@@ -114,6 +114,8 @@ _OF_SESSIONS = (
 OF_SESSIONS = frozenset(_OF_SESSIONS.split()) | {*PLACING, *SHARING}
 # These options imply a binding of one GPU per task. LOCAL_RANK would then name a GPU that the rank cannot see.
 BINDS_GPUS = ("gpus-per-task", "ntasks-per-gpu")
+# Options whose value is a size of memory or of a disk.
+SIZES = ("mem", "mem-per-cpu", "mem-per-gpu", "tmp")
 # Options that assign devices to tasks if their value names GPUs.
 TRES = ("tres-per-task",)
 

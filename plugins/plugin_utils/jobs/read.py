@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
@@ -109,15 +110,26 @@ def load_job_file(path: str, cwd: str) -> tuple[Layer, str]:
     try:
         text = named_text(full, "job")
     except FileNotFoundError:
+        near = _similar(path, cwd)
         raise RankzeroError(
-            f"job: there is no file {full} on the controller{_similar(path, cwd)}; give a path relative to {cwd} or an "
-            "absolute one"
+            f"job: there is no file {full} on the controller{near or _what_it_may_be(path)}; give a path relative to "
+            f"{cwd} or an absolute one"
         ) from None
     shown = os.path.relpath(full, cwd) if full.startswith(cwd + os.sep) else full
     if batch_script.is_script(text):
         # As for sbatch, the folder of the submission is the working directory, not that of the script.
         return Layer(shown, {"script": full}), cwd
     return parse_job_text(text, shown), os.path.dirname(full)
+
+
+def _what_it_may_be(path: str) -> str:
+    """What a job is, where nothing of a similar name is there; what a name of torchx is here."""
+    if re.fullmatch(r"(dist|utils|serve|metrics)\.[a-z_]+", path):
+        return (
+            f"; {path} is a component of torchx, and a job here is a file with a line such as command: [train.py] and, "
+            "for ranks by torchrun, launcher: {kind: torchrun}; `rankzero init` writes one"
+        )
+    return "" if os.sep in path else "; a job is a YAML file or a batch script, and `rankzero init` writes one"
 
 
 def _command_line(text: str) -> Layer:

@@ -12,12 +12,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import RankzeroError
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
-    ARGUMENTS,
-    SHORT_ARGUMENTS,
-    places,
-    short_names,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import places, short_names
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import ARGUMENTS, SHORT_ARGUMENTS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import nearest
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs import role_options
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.clusters import ONE_CLUSTER

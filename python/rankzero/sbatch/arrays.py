@@ -140,7 +140,7 @@ class Found:
 
 def _taken() -> set[str]:
     """Names that set a field of the job, or that a sweep cannot have."""
-    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
+    from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import short_names
 
     return {PARAMETER, *short_names()}
 

@@ -142,6 +142,12 @@ JOB_FILES = [
     option("resources: {sbatch: {nodez: 2}}", "--nodez", "did you mean --nodes, which is resources.nodes here?"),
     option("resources: {sbatch: {mail-usr: me}}", "--mail-usr", "did you mean --mail-user?", "plugin_options"),
     option("launcher: {srun: {cpu-bnid: none}}", "launcher.srun.cpu-bnid", "srun has no", "did you mean --cpu-bind?"),
+    option(
+        "resources: {sbatch: {walltime: '60'}}", "no option --walltime; did you mean --time, which is resources.time"
+    ),
+    option("resources: {sbatch: {mem-per-gpu: 64GiB}}", "resources.sbatch.mem-per-gpu", "'64GiB'; write 64G"),
+    option("resources: {sbatch: {tmp: lots}}", "resources.sbatch.tmp", "a size of Slurm such as 64G, not 'lots'"),
+    option("launcher: {srun: {mem: 64 GiB}}", "launcher.srun.mem", "'64 GiB'; write 64G"),
     # Templates of other tools.
     option("seed: '{{ seed }}'", "seed:", "'{{ seed }}'", "no template, write the value"),
     whole("name: x\ncommand: ['{{ prog }}']\n", "the program is {{ prog }}", "no template; write its name", line=2),
@@ -150,7 +156,18 @@ JOB_FILES = [
     option("num_nodes: 4", "did you mean resources.nodes (resources: {nodes: 4})?"),
     option("resources: {accelerators: 'A100:8'}", "(resources: {gpu_type: A100, gpus_per_node: 8})?"),
     option("run: python train.py", 'did you mean shell (shell: "python train.py")?'),
-    option("entrypoint: [python, train.py]", "did you mean command (command: ...)?"),
+    option("resources: {accelerators: {H100: 8}}", "(resources: {gpu_type: H100, gpus_per_node: 8})?"),
+    option("resources: {mem_gb: 64}", "did you mean resources.memory (resources: {memory: 64G})?"),
+    option("mem_mb: 500", "did you mean resources.memory (resources: {memory: 500M})?"),
+    option("resources: {mem_gb: 1.5}", "(resources: {memory: ...})?"),
+    option("resources: {mem_per_cpu: 4G}", "resources.sbatch.mem-per-cpu (resources: {sbatch: {mem-per-cpu: 4G}})?"),
+    option("mail_type: END", "did you mean resources.sbatch.mail-type (resources: {sbatch: {mail-type: END}})?"),
+    option("container_mounts: ['/a:/b']", 'did you mean container.mounts (container: {mounts: ["/a:/b"]})?'),
+    option("cloud: slurm", "cloud: unknown key; a job does not name its cluster", "-c NAME chooses one; remove it"),
+    option("resources: {cloud: aws}", "resources.cloud: unknown key; a job does not name its cluster"),
+    option("resources: {use_spot: true}", "resources.partition", "checkpoint.requeue", "remove it"),
+    option("resources: {disk_size: 256}", "(preflight: {free_tmp: 10G})"),
+    option("entrypoint: [python, train.py]", 'did you mean command (command: ["python", "train.py"])?'),
     option("workdir: .", "did you mean code.src (code: {src: .})?"),
     option("envs: {A: b}", "did you mean env (env: ...)?"),
     option("file_mounts: {/data: ./data}", "did you mean data"),
@@ -200,13 +217,10 @@ def test_a_wrong_input_is_explained(wrong: Wrong, tmp_path: Path) -> None:
     ("text", "warned"),
     [
         ("resources: {sbatch: {uenv: prgenv}}\n", ["resources.sbatch.uenv: Slurm's sbatch has no option --uenv;"]),
-        (
-            "resources: {sbatch: {walltime: '60'}}\n",
-            ["no option --walltime; did you mean resources.time (resources: {time: 60})?;"],
-        ),
         ("launcher: {srun: {renice: '5'}}\n", ["launcher.srun.renice: Slurm's srun has no option --renice;"]),
         ("resources: {sbatch: {comment: a, hold: true}}\nlauncher: {srun: {cpu-bind: none}}\n", []),
         ("env: {OUT: '/scratch/{{ user }}'}\n", ["env.OUT: a job file is no template, so {{ user }} stays"]),
+        ("env: {OUT: '{{ user }}'}\n", ["if it means a value, write that, or give -s env.OUT=... on the command line"]),
         ("setup: {commands: ['a {{ b }}']}\n", []),
     ],
 )

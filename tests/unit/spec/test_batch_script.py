@@ -12,7 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec import batch_script
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import reader
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import others, reader
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.secrets import exposed_in_script
 
 
@@ -132,12 +132,38 @@ def test_lines_are_divided_as_sbatch_does_it(lines: str, expected: dict[str, Any
     assert (values(header), header.problems) == (expected, [])
 
 
-@pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 2"])
+@pytest.mark.parametrize("line", ["#PBS -l nodes=2", "#BSUB -n 2", "#PBS", "#BSUB -W 1:30"])
 def test_lines_of_other_systems_are_refused_unless_sbatch_is_to_leave_them_alone(line: str) -> None:
     ((number, sentence),) = batch_script.read_header(f"#!/bin/sh\n{line}\ntrue\n{line}\n").problems
     assert number == 2 and line.split()[0] in sentence and "--ignore-pbs" in sentence
     assert not batch_script.read_header(f"#!/bin/sh\n{line}\n#SBATCH --ignore-pbs\n").problems
     assert not batch_script.read_header(f"#!/bin/sh\n #{line}\n").problems
+
+
+@pytest.mark.parametrize(
+    ("line", "instead"),
+    [
+        ("#PBS -l nodes=2:ppn=8,walltime=01:00:00", "write #SBATCH --nodes=2 --ntasks-per-node=8 --time=01:00:00 in"),
+        ("#PBS -l select=2:ngpus=4:mpiprocs=4:mem=64gb", "--nodes=2 --gpus-per-node=4 --ntasks-per-node=4 --mem=64gb"),
+        ("#PBS -l select=2:ncpus=8", "#PBS -l select=2:ncpus=8: sbatch reads #PBS as well; write its options as"),
+        ("#PBS -q gpu", "write #SBATCH --partition=gpu in its place"),
+        ("#BSUB -n 8", "write #SBATCH --ntasks=8 in its place"),
+        ("#BSUB -W 1:30", "write its options as sbatch has them"),
+        ("#$ -pe smp 8", "is a line of Grid Engine, which Slurm ignores; write #SBATCH --ntasks=8 in its place"),
+        ("#$ -l h_rt=01:00:00", "write #SBATCH --time=01:00:00 in its place, or remove it"),
+        ("#PJM -L node=2", "is a line of PJM, which Slurm ignores; write its options as sbatch has them"),
+    ],
+)
+def test_a_line_of_another_system_is_answered_with_that_of_sbatch(line: str, instead: str) -> None:
+    ((_number, sentence),) = batch_script.read_header(f"#!/bin/sh\n{line}\ntrue\n").problems
+    assert instead in sentence, sentence
+
+
+def test_what_slurm_ignores_in_a_script_of_its_own_is_a_warning() -> None:
+    text = "#!/bin/sh\n#SBATCH -N 2\n#$ -pe smp 8\n#$HOME is not set\ntrue\n#$ -q x\n"
+    assert batch_script.read_header(text).problems == []
+    (warning,) = others.warnings(text)
+    assert "line 3" in warning and "Grid Engine" in warning and "#SBATCH --ntasks=8" in warning
 
 
 def test_blanks_are_those_of_the_c_library() -> None:

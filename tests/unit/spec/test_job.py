@@ -13,6 +13,7 @@ import pytest
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import SpecError
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.validate import validated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.fields import fields_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.layers import Layer, merge
@@ -20,7 +21,6 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import (
     override_layer,
     parse,
     parse_cluster,
-    short_names,
     split_cluster,
 )
 

@@ -12,9 +12,9 @@ from collections.abc import Iterator, Sequence
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.printable import printable
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.launchers import STARTERS, Starter
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import short_names
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections import sweep
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.artifact import FORMATS
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, suggestion
@@ -120,9 +120,10 @@ def _templates(spec: LaunchSpec) -> Iterator[str]:
         template = _TEMPLATE.search(text[:_LOOKED_AT])
         if template:
             shown = printable(template[0], _LONGEST)
+            typed = f"-s {option}=... on" if option.startswith("env.") else "the argument after `--` on"
             yield (
                 f"{option}: a job file is no template, so {shown} stays as it is written; if it means a value, write "
-                "that, or give the argument after `--` on the command line"
+                f"that, or give {typed} the command line"
             )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -12,8 +13,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects.base import Aspect, Context
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.batch_script import NOT_PASSED_ON
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.cluster import ClusterSettings
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.elsewhere import meant, places
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.job import LaunchSpec
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.parse import meant
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch import others
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sbatch.reader import abbreviated
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.resources import GPUS_OF_NODE
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
@@ -22,12 +24,13 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
     OWNED_SBATCH,
     OWNED_SRUN,
     SBATCH,
+    SIZES,
     SRUN,
     STEP_ONLY,
     TRES,
     misspelt,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import Finding, Option, shown, size_meant
 
 
 class FurtherOptions(Aspect):
@@ -45,6 +48,7 @@ class FurtherOptions(Aspect):
         yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH | own, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN | own, unbound)
         yield from _misspelt(spec, settings)
+        yield from _sizes(spec)
         for row in DECLARED:
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
                 if name in spec.resources.sbatch:
@@ -74,7 +78,8 @@ def _misspelt(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
     """Yield options that Slurm does not have, and that look like one that it has."""
     for where, command, options, known in _passed_on(spec):
         for name in options:
-            near = None if name in settings.plugin_options or abbreviated(name, known) else misspelt(name, known)
+            strange = name not in settings.plugin_options and not abbreviated(name, known)
+            near = (misspelt(name, known) or _of_another_tool(name, known)) if strange else None
             if near:
                 key = OWNED_SBATCH.get(near, "") if spec.script is None else ""
                 yield (
@@ -85,9 +90,27 @@ def _misspelt(spec: LaunchSpec, settings: ClusterSettings) -> Iterator[Finding]:
                 )
 
 
+def _of_another_tool(name: str, known: frozenset[str]) -> str | None:
+    """Return Slurm's option for the field that other tools call so: walltime is time."""
+    path = None if name in known else places().get(name.replace("-", "_"))
+    return next((row.sbatch.name for row in DECLARED if row.path == path), None)
+
+
+def _sizes(spec: LaunchSpec) -> Iterator[Finding]:
+    """Yield sizes that Slurm refuses. It reads 64G, 64g and 64GB, and no 64GiB."""
+    for where, _command, options, _known in _passed_on(spec):
+        for name in SIZES:
+            value = options.get(name)
+            if isinstance(value, str) and not re.fullmatch(r"[0-9]+([KMGT]B?)?", value, re.IGNORECASE):
+                path = f"{where}.{name}"
+                yield [path], f"{path}: must be a size of Slurm such as 64G, not {shown(value)}{size_meant(value)}"
+
+
 def warnings(spec: LaunchSpec, settings: ClusterSettings) -> list[str]:
-    """Return a warning for each option that neither Slurm nor a plugin of the site is known to have."""
-    return [
+    """Return a warning for each option that neither Slurm nor a plugin of the site is known to have, and for each line
+    of a script that Slurm ignores.
+    """
+    return others.warnings(spec.script or "") + [
         f"{where}.{name}: Slurm's {command} has no option --{name}{meant(name, (), value)}; it is passed on, as one of "
         "a plugin of this site (launch_cluster.plugin_options)"
         for where, command, options, known in _passed_on(spec)

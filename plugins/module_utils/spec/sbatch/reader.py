@@ -16,8 +16,6 @@ from dataclasses import dataclass
 FIRST, DIRECTIVE = "#!", "#SBATCH"
 # What sbatch reads as well, with a warning.
 _OLD_DIRECTIVE = "#SLURM"
-#: The lines of other systems that sbatch reads, unless it has --ignore-pbs.
-OTHERS = ("#PBS", "#BSUB")
 # What parts words for sbatch. Python's own list has more, such as the blank of web pages (U+00A0).
 _BLANKS = " \t\n\v\f\r"
 # The longest name of a launch.

@@ -157,6 +157,7 @@ class Resources:
         "Memory of each node; 0 means all of it. Default: the partition's default.",
         key=False,
         short="memory",
+        also=("mem_gb", "memory_gb", "mem_mb", "memory_mb"),
         example="0",
         sbatch=Sbatch("mem", inside="step"),
     )
