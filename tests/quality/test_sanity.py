@@ -78,10 +78,8 @@ def prepare_home(home: Path) -> None:
         parser.write(stream)
 
 
-#: These read a file with all that it imports, or say what ruff says (pep8).
-SLOW = ("import", "pep8", "pylint")
-#: What Ansible loads by itself; it imports the libraries.
-LOADED = ("plugins/action/", "plugins/callback/", "plugins/inventory/", "plugins/modules/")
+#: They take longest, and say little that ruff and mypy do not.
+SLOW = ("pep8", "pylint")
 
 
 @pytest.fixture(scope="module")
@@ -117,12 +115,9 @@ def test_ansible_test_sanity(tree: Path) -> None:
         pytest.skip(f"all others passed, but {'; '.join(f'{name} did not run: {why}' for name, why in left.items())}")
 
 
-@pytest.mark.parametrize(
-    ("tests", "paths"), [(("import", "pylint"), LOADED), pytest.param(SLOW, (), id="all", marks=pytest.mark.more)]
-)
-def test_slow_tests_of_what_ansible_loads(tree: Path, tests: tuple[str, ...], paths: tuple[str, ...]) -> None:
-    """Of the libraries ruff, mypy, test_imports.py and test_pythons.py say before what these say."""
-    sanity(tree, *(word for name in tests for word in ("--test", name)), *paths)
+@pytest.mark.more
+def test_slow_tests(tree: Path) -> None:
+    sanity(tree, *(word for name in SLOW for word in ("--test", name)))
 
 
 def test_no_rule_is_ignored() -> None:
