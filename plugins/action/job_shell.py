@@ -25,8 +25,11 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.door import (
     refused,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
+    NAME,
     SCRIPT,
+    UNNAMED,
     Session,
+    brought,
     described,
     folder_of,
     notes,
@@ -84,6 +87,21 @@ def ssh_argv(option: Any, command: str, terminal: bool = True) -> list[str]:
     return [*words, str(option("host")), command]
 
 
+def held_command(command: Sequence[str], held: str) -> str:
+    """The command of a session for a shell of the login node; `held`: a file that is removed when it ends, or "".
+
+    The login node's own shell removes it: whatever becomes of this program and of the connection, Slurm's command ends
+    with its terminal, and then that shell does.
+    """
+    if not held:
+        return shlex.join(command)
+    removes = shlex.quote(f"rm -f -- {shlex.quote(held)}")
+    # A shell that a signal ends without a trap for it does not run the one for EXIT.
+    traps = f"trap {removes} EXIT; trap : INT; trap 'exit 129' HUP; trap 'exit 143' TERM"
+    script = f"{traps}; {shlex.join(command)}; exit $?"
+    return shlex.join(["/bin/sh", "-c", script])
+
+
 @dataclass(frozen=True)
 class _Answer:
     """The module's answer. `allocation`: the running job that holds the session, in words. `host_key`, `user`: whom ssh
@@ -99,11 +117,15 @@ class _Answer:
 
 class ActionModule(LaunchAction):
     def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = self.given("job", "cluster", "overrides", "role", "serve", "open", "missing")
+        given = self.given("job", "cluster", "overrides", "role", "serve", "session", "open", "missing")
         try:
             wanted = bool(BOOLEAN.parse(given.open or False))
         except Invalid as error:
             raise RankzeroError(f"open: {error}") from None
+        try:
+            called = NAME.parse(UNNAMED if given.session is None else given.session)
+        except Invalid as error:
+            raise RankzeroError(f"session: {error}") from None
         serves = given.serve
         if serves not in (None, *SERVED):
             raise RankzeroError(f"serve: must be {' or '.join(SERVED)}, not {serves!r}")
@@ -116,6 +138,8 @@ class ActionModule(LaunchAction):
         known = SshHost(host_of(plan.name, self.host)) if serves else None
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
         asked = allocation_asked(plan)
+        opens = wanted and not self._task.check_mode
+        lines = self.secrets(job, task_vars) if opens else b""
         request = {
             "folder": folder_of(plan),
             "files": {
@@ -127,14 +151,17 @@ class ActionModule(LaunchAction):
             "inside_job": asked and asdict(asked),
             "role": role,
             "door": files_of(plan, "" if self._task.check_mode else known.public_key()) if known else None,
+            **({"secrets_file": self.ship_secrets(lines)} if lines else {}),
+            **({"from_files": {name: path for name, path in brought(plan).items() if path}} if opens else {}),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
         asked_of = {"job": given.job, "x_request": request}
         result = succeeded(self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL))
         laid_out = record_of(_Answer, result)
-        shell_session = session(plan, laid_out.nodes, (serves, known.name) if serves and known else ())
+        shell_session = session(plan, laid_out.nodes, (serves, known.name) if serves and known else (), called)
+        held = str(result.pop("secrets"))
         needed = self.producers(list(laid_out.missing), prepared, job)
-        remarks = notes(plan)
+        remarks = notes(plan, wanted)
         if role:
             remarks.insert(0, f"the shell is of role {role}")
         if not job.settings.store_shared:
@@ -154,13 +181,15 @@ class ActionModule(LaunchAction):
         if not wanted:
             return result
         try:
-            return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars, bool(known))}
+            return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars, bool(known), held)}
         finally:
+            if held:  # if no session came of it
+                self.shell_answer(f"rm -f -- {shlex.quote(held)}")
             if known:
                 known.remove()
 
-    def _open(self, session: Session, task_vars: dict[str, Any], serves: bool) -> int:
-        """Give the session the user's terminal until it ends. Returns its exit code."""
+    def _open(self, session: Session, task_vars: dict[str, Any], serves: bool, held: str) -> int:
+        """Give the session the user's terminal until it ends. Returns its exit code. `held`: the file of secrets."""
         by_hand = f"type the commands yourself: {' ; '.join(session.lines)}"
         terminal = terminal_of(os.getppid())
         if terminal is None:
@@ -170,7 +199,7 @@ class ActionModule(LaunchAction):
         transport = self._connection.transport
         if transport not in ("local", "ssh"):
             raise RankzeroError(f"open: over a connection of kind {transport} no terminal can be had; {by_hand}")
-        argv = self._login(f"exec {shlex.join(session.command)}", task_vars, terminal=True)
+        argv = self._login(f"exec {held_command(session.command, held)}", task_vars, terminal=True)
         code, printed = hand_over(terminal, argv)
         if code == NO_TERMINAL:
             raise RankzeroError(f"open: the terminal {terminal} cannot be opened; {by_hand}")

@@ -324,8 +324,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.launch import LaunchSubmission
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out, forgetting
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.secret_files import forgetting
 
 
 def logic(module: AnsibleModule) -> dict[str, Any]:

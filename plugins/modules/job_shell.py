@@ -20,6 +20,8 @@ description:
     reach it through the login node.
   - With O(open) the shell is opened in the terminal from which C(ansible-playbook) was started. The task ends when
     the shell is closed, and the allocation is released.
+  - A session that is opened has the job's C(secrets), as a launch has them. Their values lie in a file with mode 0600
+    below C(state_root) until it ends. Commands that are typed by hand bring only those with C(from_file).
   - If the code is not on the cluster yet, it is sent. If the environment or the image is missing, the task fails. See
     O(missing). The playbook C(rankzero.slurm.shell) builds everything.
 extends_documentation_fragment:
@@ -47,6 +49,11 @@ options:
       - Needs C(sshd) on the node, which a step runs as the user; C(container.runtime) V(pyxis) is not possible.
     type: str
     choices: [jupyter, code]
+  session:
+    description:
+      - Name of the session. C(squeue) shows its job, or its step inside a running job, as I(job).I(session).
+    type: str
+    default: shell
   open:
     description:
       - Open the shell. Requires a terminal and a local or SSH connection; over SSH it runs the user's own C(ssh -t).
@@ -167,6 +174,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SHELL
 from ansible_collections.rankzero.slurm.plugins.module_utils.inputs.ref import Ref
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.secret_files import forgetting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.shell_session import prepare
 
 
@@ -174,7 +182,8 @@ def logic(module: AnsibleModule) -> dict[str, Any]:
     slurm = Slurm()
     request = module.params["x_request"]
     refs = [Ref.of(ref) for ref in request["refs"]]
-    result = prepare(slurm, **{**request, "refs": refs}, check_mode=module.check_mode)
+    with forgetting(request.get("secrets_file")):
+        result = prepare(slurm, **{**request, "refs": refs}, check_mode=module.check_mode)
     return {**result, "warnings": slurm.notes}
 
 

@@ -216,7 +216,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.ansible import
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.arguments import JOB_SWEEP
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.bounded import bounded
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
-from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out, forgetting
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.received import carry_out
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit.secret_files import forgetting
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep import SweepSubmission
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.sweep_request import SweepRequest
 

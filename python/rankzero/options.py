@@ -160,6 +160,7 @@ def _shell(parser: Parser) -> None:
     served = parser.add_mutually_exclusive_group()
     served.add_argument("--jupyter", action="store_true", help="Jupyter of the job's environment, for you alone")
     served.add_argument("--code", action="store_true", help="keep the session open for VS Code and ssh")
+    parser.add_argument("--name", metavar="NAME", help="what squeue calls it: JOB.NAME (default: shell)")
     parser.add_argument("--show", action="store_true", help="only show the commands to type")
     parser.add_argument("--check", action="store_true", help="show them, and write nothing")
 

@@ -184,6 +184,7 @@ def _shell(given: Namespace) -> tuple[str, dict[str, Any]]:
     role = {"role": given.role} if given.role else {}
     serve = "jupyter" if given.jupyter else "code" if given.code else None
     role.update({"serve": serve} if serve else {})
+    role.update({"session": given.name} if given.name else {})
     return "shell", {**_job(given), **role, **_flag("run", not (given.show or given.json))}
 
 

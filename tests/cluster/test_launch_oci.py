@@ -232,22 +232,26 @@ def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
     return terminal, folder
 
 
-def test_its_shell(site: Site, image: str) -> None:
+def test_its_shell(site: Site, image: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """The playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
     image without terminfo, with which bash shows the end of a long prompt only.)
     """
+    monkeypatch.setenv("SESSION_TOKEN", "a value of the controller")
     job = site.job(
         "true",
         env={"GREETING": "hello"},
+        secrets={"TOKEN": {"from_env": "SESSION_TOKEN"}},
         container={"runtime": "oci", "image": image},
         parallelism={"tensor": 2},
         launcher={"ranks_per_node": 2},
     )
     terminal, folder = opened_shell(site, job)
-    terminal.type('echo "@""@$GREETING|$RANKZERO_TP|$INSIDE|$(ls /in-the*)|$(pwd)|$(stat -c %t -L /dev/stdin)@""@"')
+    asked = "$GREETING|$RANKZERO_TP|$INSIDE|$(ls /in-the*)|$(pwd)|$(stat -c %t -L /dev/stdin)|${#TOKEN}"
+    terminal.type(f'echo "@""@{asked}@""@"')
     (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
     assert seen.split("|")[:5] == ["hello", "2", "torch", "/in-the-image", f"{folder}/work"], seen
     assert seen.split("|")[5] == "88", "a pseudo terminal (major number 136)"
+    assert seen.split("|")[6] == "25", "the secret of the job"
     terminal.type("sh -c 'echo goes\"\"on; exec sleep 600'")
     terminal.expect("goeson")
     os.write(terminal.end, b"\x03")

@@ -6,9 +6,11 @@
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
 import re
+import secrets
 import shlex
 import socket as free_socket
 import subprocess
@@ -25,11 +27,14 @@ from tests.cluster.newcomer import SECONDS, Newcomer, shell_of
 from tests.repository import run
 from tests.terminals import Terminal
 
+#: A value of the user's own machine, which nothing may keep.
+TOKEN = secrets.token_hex(16)
 JOB = """\
 name: desk
 command: [train.py]
 code: {src: ..}
 env: {GREETING: 'it''s "quoted"'}
+secrets: {TOKEN: {from_env: DESK_TOKEN}}
 setup: {commands: [echo noise, export FROM_SETUP=set]}
 resources: {nodes: 1, time: "00:10:00"}
 """
@@ -51,9 +56,9 @@ class Desk:
     def job(self, text: str) -> None:
         (self.newcomer.project / "jobs" / "desk.yml").write_text(text, encoding="utf-8")
 
-    def opened(self, flag: str, until: str) -> Terminal:
-        argv = ["rankzero", "shell", "jobs/desk.yml", flag]
-        environment = {**self.newcomer.environment, "COLUMNS": "200"}
+    def opened(self, flag: str, until: str, *more: str) -> Terminal:
+        argv = ["rankzero", "shell", "jobs/desk.yml", flag, *more]
+        environment = {**self.newcomer.environment, "COLUMNS": "200", "DESK_TOKEN": TOKEN}
         words = ["env", "-i", *(f"{name}={value}" for name, value in environment.items()), *argv]
         self.terminals.append(Terminal(words, self.newcomer.project, 200))
         self.terminals[-1].read(until)
@@ -102,15 +107,18 @@ def test_ssh_reaches_a_session_until_it_ends_and_a_second_user_does_not(desk: De
     checked = desk.newcomer.types("rankzero", "shell", "jobs/desk.yml", "--code", "--check")
     assert checked.returncode == errors.OK and not desk.configs.exists(), checked.stdout + checked.stderr
 
-    terminal = desk.opened("--code", "Ctrl-C ends it")
+    terminal = desk.opened("--code", "Ctrl-C ends it", "--name", "editor")
+    (named,) = desk.site.jobs("desk.editor")
     (config,) = desk.configs.glob("*.conf")
     host = config.stem
     assert f"ssh -F ~/.ssh/rankzero/{config.name} {host}" in terminal.text
+    digest = hashlib.sha256(TOKEN.encode()).hexdigest()
     asked = 'echo "$(uname -n)|$(id -u)|$SLURM_JOB_ID|$GREETING|$FROM_SETUP|$(pwd -P)|$(ls)"'
+    assert desk.ssh(host, 'printf %s "$TOKEN" | sha256sum').stdout.split()[0].decode() == digest
     seen = desk.ssh(host, asked)
     assert seen.returncode == 0, seen.stderr
     node, uid, job_id, greeting, from_setup, place, listed = seen.stdout.decode().strip().split("|")
-    assert node in desk.site.lab.nodes and uid == str(desk.site.user.uid), seen.stdout
+    assert job_id == named and node in desk.site.lab.nodes and uid == str(desk.site.user.uid), seen.stdout
     assert (greeting, from_setup, listed) == ('it\'s "quoted"', "set", "train.py") and "/shells/desk/" in place
     # What VS Code does: a program that talks over its input and output, of any bytes, and its exit code.
     data = bytes(range(256)) * 4096
@@ -148,6 +156,9 @@ def test_ssh_reaches_a_session_until_it_ends_and_a_second_user_does_not(desk: De
     assert desk.terminals[0].process.wait(SECONDS) == errors.OK, ended
     assert not list(desk.configs.iterdir())
     desk.site.lab.wait_until(lambda: desk.site.jobs("")[job_id] in FINAL, 60, "the allocation ends with the session")
+    assert list((desk.site.host_path(str(folder)) / "secrets").iterdir()) == []
+    for root in (desk.site.host_path(str(folder)), desk.newcomer.home, desk.newcomer.project):
+        assert not [path for path in root.rglob("*") if path.is_file() and TOKEN.encode() in path.read_bytes()]
     answer = subprocess.run(late, env=desk.newcomer.environment, capture_output=True, text=True, check=False)
     assert answer.returncode == 69 and "no session of desk is open" in answer.stderr, answer
 

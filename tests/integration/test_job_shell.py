@@ -60,7 +60,8 @@ def test_what_cannot_be_is_said(tmp_path: Path) -> None:
         ({"open": True}, "open: ansible-playbook runs at no terminal, and a shell needs one; type the commands"),
         ({"open": "maybe"}, "open: must be true or false, not 'maybe'"),
         ({"serve": "vscode"}, "serve: must be jupyter or code, not 'vscode'"),
-        ({"opne": True}, "unknown option opne; allowed: job, cluster, overrides, role, serve, open"),
+        ({"session": "a b"}, "session: must be a name of letters, digits, _ and -, at most 64, not 'a b'"),
+        ({"opne": True}, "unknown option opne; allowed: job, cluster, overrides, role, serve, session, open"),
         ({"x_request": {}}, "unknown option x_request"),
     ]
     _rc, results, said = run(tmp_path, *(options for options, _message in wrong))

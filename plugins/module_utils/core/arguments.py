@@ -187,6 +187,7 @@ JOB_SHELL: Options = {
     **MISSING,
     "role": {"type": "str"},
     "serve": {"type": "str", "choices": ["jupyter", "code"]},
+    "session": {"type": "str", "default": "shell"},
     "open": {"type": "bool", "default": False},
     **REQUEST,
 }

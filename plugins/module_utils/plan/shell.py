@@ -25,6 +25,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.container impo
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.inputs import mounted
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.key import short_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.plan import Plan
+from ansible_collections.rankzero.slurm.plugins.module_utils.spec import types as t
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.sections.environment import ON_NODES
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options import (
     BATCH_ONLY,
@@ -33,6 +34,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.spec.slurm_options 
 )
 
 SCRIPT = "shell.sh"
+#: The name of a session, and of one that has no other.
+NAME, UNNAMED = t.text(r"[A-Za-z0-9][A-Za-z0-9_-]{0,63}", "a name of letters, digits, _ and -, at most 64"), "shell"
 
 
 @dataclass(frozen=True)
@@ -99,25 +102,27 @@ def programs(plan: Plan) -> tuple[str, ...]:
     """Return the files of the job's runtime that the session needs. They are copied to its own folder."""
     enter = plan.container.kind.programs if plan.container else ()
     adopt = ("start/adopt.sh",) if plan.spec.environment.mode in ("path", "conda") else ()
-    return ("start/serve.sh", *enter, *(sealed_environment.PROGRAMS if plan.sealed else adopt))
+    secrets = ("rank/secrets.sh",) if plan.spec.secrets else ()
+    return ("start/serve.sh", *secrets, *enter, *(sealed_environment.PROGRAMS if plan.sealed else adopt))
 
 
-def session(plan: Plan, nodes: Sequence[str] = (), serves: Sequence[str] = ()) -> Session:
+def session(plan: Plan, nodes: Sequence[str] = (), serves: Sequence[str] = (), name: str = UNNAMED) -> Session:
     """Return the commands. `nodes`: where the launch would run inside the job that the spec names. `serves`: what the
-    session serves in place of a shell, and for which host of ssh.
+    session serves in place of a shell, and for which host of ssh. `name`: what its job, or its step, is called.
     """
     folder, inside = folder_of(plan), plan.spec.launcher.inside_job
-    words = ["srun", "--pty", *([f"--jobid={inside}"] if inside else [])]
+    called = f"--job-name={plan.name}.{name}"
+    words = ["srun", "--pty", *([f"--jobid={inside}", called] if inside else [])]
     words += [f"--nodelist={node}" for node in nodes[:1] if inside]
     container = container_of(plan)
     entered = [_option(name, value) for name, value in container.step] if container else []
     words += [*step(plan, folder), *entered, "/bin/bash", f"{folder}/{SCRIPT}", *serves]
-    return Session(folder, () if inside else _allocate(plan), tuple(words))
+    return Session(folder, () if inside else _allocate(plan, called), tuple(words))
 
 
-def _allocate(plan: Plan) -> tuple[str, ...]:
+def _allocate(plan: Plan, called: str) -> tuple[str, ...]:
     spec = plan.spec
-    words = ["salloc", f"--job-name={plan.name}.shell"]
+    words = ["salloc", called]
     # One session cannot wait for several allocations: of several alternatives it takes the first.
     first: dict[str, str] = next(iter(spec.resources.any_of), {})
     own = {**{row.sbatch.name: row.for_salloc(spec) for row in PLAIN}, **first}
@@ -148,13 +153,24 @@ def _option(name: str, value: str | bool) -> str:
     return f"--{name}" if value is True else f"--{name}={value}"
 
 
-def notes(plan: Plan) -> list[str]:
-    """Return notes on what the ranks have and the shell does not."""
+def brought(plan: Plan) -> dict[str, str]:
+    """Return the secrets that are brought to a session that is opened: name -> the file on the cluster, or "" for one
+    whose value the controller has. A shell outside of a container reads such a file itself.
+    """
+    sources = sorted(plan.spec.secrets.items())
+    own = {name: source.name if source.kind == "from_file" else "" for name, source in sources}
+    return {name: path for name, path in own.items() if plan.container or not path}
+
+
+def notes(plan: Plan, opened: bool = False) -> list[str]:
+    """Return notes on what the ranks have and the shell does not. `opened`: it is not typed by hand."""
     spec, lines = plan.spec, []
-    # A file on the cluster may not be visible in a container.
-    hidden = [name for name, source in sorted(spec.secrets.items()) if source.kind != "from_file" or plan.container]
+    hidden = [] if opened else list(brought(plan))
     if hidden:
-        lines.append(f"not in the shell: the secrets {', '.join(hidden)}, which only a job brings to the cluster")
+        lines.append(
+            f"not in the shell: the secrets {', '.join(hidden)}, which a session has that is opened for you (run=true, "
+            "rankzero shell)"
+        )
     # Such a runtime enters the container before any line of a script runs.
     entered = plan.container is not None and not plan.container.words
     if entered and (spec.setup.modules or spec.setup.commands):

@@ -10,7 +10,6 @@ killed one.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 import errno
 import json
@@ -25,10 +24,10 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.placeholders import with_generation
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import is_listed
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import difference
-from ansible_collections.rankzero.slurm.plugins.module_utils.core.whole_files import MOST_VALUE_BYTES, content_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import grants
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory, names_of_key
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.secrets import sums
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import secret_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.request import Request
 
 # Seconds after which a later submitter removes the incomplete folder of a killed one.
@@ -134,29 +133,12 @@ def _unwritable(target: RunDirectory, error: OSError) -> RankzeroError:
 
 
 def _write_secrets(request: Request, run: RunDirectory) -> None:
-    """Write secrets.env: the secrets sent by the controller, and those in files on the cluster. Beside it goes what
-    finds them in logs when they are gone. Both have mode 0600.
-    """
-    lines = b""
-    if request.secrets_file:
-        lines = content_of(request.secrets_file)
-    for name, path in sorted(request.secret_files.items()):
-        try:
-            value = content_of(os.path.expanduser(path), MOST_VALUE_BYTES).rstrip(b"\r\n")
-        except OSError as error:
-            raise RankzeroError(
-                f"secrets.{name}: the file {path} cannot be read on the cluster: {error.strerror}"
-            ) from error
-        if not value or b"\0" in value:
-            what = "contains a NUL character, which an environment variable cannot" if value else "is empty"
-            raise RankzeroError(f"secrets.{name}: the file {path} on the cluster {what}")
-        lines += name.encode() + b"=" + base64.b64encode(value) + b"\n"
+    """Write secrets.env. Beside it goes what finds the values in logs when they are gone."""
+    lines = secret_files.lines_of(request.secrets_file, request.secret_files)
     if lines:
         known = sums.sums_of(sums.values_of(lines.decode("utf-8", "surrogateescape")))
         for file, content in ((sums.FILE, known.encode()), ("secrets.env", lines)):
-            descriptor = os.open(run.file(file), os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
-            with os.fdopen(descriptor, "wb") as stream:
-                stream.write(content)
+            secret_files.write(run.file(file), content)
 
 
 def differences(request: Request, run: RunDirectory, previous: RunDirectory | None) -> list[dict[str, str]]:

@@ -6,11 +6,10 @@
 from __future__ import annotations
 
 import base64
-import contextlib
 import os
 import socket
 import tempfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Protocol, TypeVar
 
@@ -46,16 +45,6 @@ class AnyRequest(Protocol):
 
 
 R = TypeVar("R", bound=AnyRequest)
-
-
-@contextlib.contextmanager
-def forgetting(secrets_file: str | None) -> Iterator[None]:
-    """Remove the file of secrets in the end: it was sent for this call only, and the sender may be gone by now."""
-    try:
-        yield
-    finally:
-        with contextlib.suppress(OSError):
-            os.unlink(secrets_file or "")
 
 
 def carry_out(

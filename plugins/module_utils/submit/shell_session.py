@@ -23,6 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm import alloca
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import Slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.needs import AllocationNeeds
 from ansible_collections.rankzero.slurm.plugins.module_utils.store.publish import write_text
+from ansible_collections.rankzero.slurm.plugins.module_utils.submit import secret_files
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.door import make as make_door
 from ansible_collections.rankzero.slurm.plugins.module_utils.submit.refs import absent, resolve
 
@@ -38,13 +39,16 @@ def prepare(
     role: str = "",
     environments: str = "",
     door: Mapping[str, str] | None = None,
+    secrets_file: str | None = None,
+    from_files: Mapping[str, str] | None = None,
     check_mode: bool = False,
 ) -> ModuleResult:
     """Create the session's folder, unless an item that it needs is missing on the cluster. Returns module results.
 
     `role`: whose program it is for; inside the launch's own job the session is on a node of that role. `environments`:
     the folder of environments made inside the image, which the session's container mounts. `door`: the files by which
-    ssh reaches a session that serves something.
+    ssh reaches a session that serves something. `secrets_file`, `from_files`: the secrets of a session that is opened
+    now, as for a launch (secret_files.py); the answer names the file in which they lie until the session ends.
 
     Raises RankzeroError if the job cannot hold the session or the folder cannot be written.
     """
@@ -65,16 +69,27 @@ def prepare(
     (files, actual), _sources = resolve(sent, refs, stores, state_root, slurm.note, check_mode=check_mode)
     refs = [Ref.of(ref) for ref in actual]
     missing = absent(refs, state_root, slurm.note, check_mode=check_mode)
-    changed, reached = False, {"host_key": "", "user": ""}
+    changed, reached = False, {"host_key": "", "user": "", "secrets": ""}
     if not missing:
         if environments and not check_mode:
             make_folder(environments)
         code = first(refs, CODE)
         changed = _lay_out(folder, files, code.path if code else None, check_mode)
         if door and not check_mode:
-            reached = make_door(os.path.join(folder, "door"), door)
+            reached.update(make_door(os.path.join(folder, "door"), door))
+        lines = b"" if check_mode else secret_files.lines_of(secrets_file, from_files or {})
+        if lines:
+            reached["secrets"] = _secrets(os.path.join(folder, "secrets"), lines)
     answer = {"changed": changed, "missing": [ref.record() for ref in missing], "nodes": nodes, "allocation": inside}
     return {**answer, **reached}
+
+
+def _secrets(folder: str, lines: bytes) -> str:
+    """Write the secrets of one session into FOLDER. Each has a file of its own, which is removed at its end."""
+    try:
+        return secret_files.write_new(folder, lines)
+    except OSError as error:
+        raise RankzeroError(f"state_root: cannot write {folder}: {error.strerror}") from error
 
 
 def _on_nodes_of(role: str, asked: AllocationNeeds, folder: str) -> AllocationNeeds:

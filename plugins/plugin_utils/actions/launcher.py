@@ -79,6 +79,7 @@ class Given:
     open: object = None
     role: str | None = None
     serve: str | None = None
+    session: str | None = None
     logs_dest: str | None = None
     elements: Sequence[str] | None = None
     generation: object = None

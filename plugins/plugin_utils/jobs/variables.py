@@ -55,7 +55,7 @@ PLAYBOOKS: Mapping[str, tuple[str, ...]] = {
     "cancel": (*SELECTION, "job", "all"),
     "sweep": (*JOB, "rerun", "state", "elements"),
     "pipeline": (*JOB, "rerun", "state"),
-    "shell": (*JOB, "role", "serve", "run"),
+    "shell": (*JOB, "role", "serve", "session", "run"),
     "first": (*SELECTION, "step", "clusters", "winner", "arbiter"),
     "attach": (*SELECTION, "run_dirs", "first", "wait_until", "pattern", "log", "wait_timeout"),
     "pull": (*SELECTION, "dest", "paths"),

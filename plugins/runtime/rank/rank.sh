@@ -102,7 +102,6 @@ exec >> "$rankzero_place/$rankzero_log" 2>&1 || exit 73
 [ -z "$rankzero_alone" ] || printf '[rankzero] this rank has a log of its own: no collector on this node (%s)\n' "$rankzero_alone"
 [ "${RANKZERO_DEBUG:-0}" = 0 ] || set -x
 
-rankzero_fail() { printf '[rankzero] %s\n' "$1"; exit 78; }
 # The interface that the preflight found on all nodes. Without a preflight: the interface with the route to the first
 # node (on that node, the one that has its address). NCCL and Gloo get the same one, and a job's own choice stands.
 # Where an image lacks a program of this function, the network libraries choose for themselves.
@@ -122,27 +121,13 @@ fi
 [ -z "${RANKZERO_BIN:-}" ] || export PATH="$RANKZERO_BIN:$PATH"
 
 read -r rankzero_host 2> /dev/null < /proc/sys/kernel/hostname || rankzero_host=${SLURMD_NODENAME:-unknown}
-# Values are base64, one NAME=VALUE a line: any text survives, newlines too. Tracing is off while they are read.
+# Tracing is off while they are read.
 { set +x; } 2> /dev/null
 if [ -n "${RANKZERO_SECRETS:-}" ]; then
-    command -v base64 > /dev/null || rankzero_fail "the image has no base64, which secrets need"
-    rankzero_file=$RANKZERO_RUN_DIR/secrets.env
-    # Opening a pipe would block.
-    { [ -f "$rankzero_file" ] && exec {rankzero_secrets}< "$rankzero_file"; } || rankzero_fail "$rankzero_host sees no secrets.env"
-    # Checks the open file, not a name: this user's own regular file with no access for others. A minimal image has no stat.
-    rankzero_open=/proc/self/fd/$rankzero_secrets
-    rankzero_mode=$(command -v stat > /dev/null && stat -L -c %a "$rankzero_open" 2> /dev/null)
-    [[ ! -L $rankzero_file && -f $rankzero_open && -O $rankzero_open && ${rankzero_mode:-600} = 600 ]] \
-        || rankzero_fail "$rankzero_file is not read: it must be a file of this user with mode 600, and no link"
-    # Not split by `read`: it would take the padding at the end of a line for a separator.
-    while IFS= read -r rankzero_line; do
-        case ",$RANKZERO_SECRETS," in *",${rankzero_line%%=*},"*) ;; *) continue ;; esac
-        rankzero_value=$(printf '%s' "${rankzero_line#*=}" | base64 -d && printf x) \
-            || rankzero_fail "secrets.env: the value of ${rankzero_line%%=*} cannot be read on $rankzero_host"
-        export "${rankzero_line%%=*}=${rankzero_value%x}"
-    done <&"$rankzero_secrets"
-    exec {rankzero_secrets}<&-
-    unset rankzero_line rankzero_value rankzero_mode rankzero_open rankzero_file rankzero_secrets
+    # shellcheck source=plugins/runtime/rank/secrets.sh
+    . "$RANKZERO_RUNTIME/rank/secrets.sh" || exit 78
+    rankzero_secrets "$RANKZERO_RUN_DIR/secrets.env" "$RANKZERO_SECRETS" || exit 78
+    unset -f rankzero_secrets
 fi
 
 printf '[rankzero] RANK=%s LOCAL_RANK=%s WORLD_SIZE=%s NODE_RANK=%s host=%s attempt=%s master=%s:%s interface=%s\n' \

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.door import CONNECT, files_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
+    brought,
     described,
     notes,
     programs,
@@ -66,7 +67,7 @@ def test_of_several_alternatives_a_session_takes_the_first() -> None:
 
 def test_nothing_of_the_batch_script_reaches_salloc() -> None:
     made = planned(checkpoint={"signal_before_end": 60, "requeue": True})
-    assert set(options(session(made).allocate)) == {"job-name", "nodes", "ntasks-per-node", "cpus-per-task", "time"}
+    assert set(options(session(made).allocate)) == {*("job-name", "nodes", "ntasks-per-node", "cpus-per-task", "time")}
 
 
 def test_the_shell_is_one_task_with_all_that_the_nodes_ranks_have() -> None:
@@ -109,7 +110,18 @@ def test_the_container_is_entered_as_the_ranks_do() -> None:
 
 def test_a_value_that_only_the_controller_has_is_named_and_not_shown() -> None:
     made = planned(secrets={"T": {"from_env": "T"}, "F": {"from_file": "~/f"}})
-    assert notes(made) == ["not in the shell: the secrets T, which only a job brings to the cluster"]
+    (note,) = notes(made)
+    assert note.startswith("not in the shell: the secrets T, which a session has that is opened for you (run=true,")
+    assert notes(made, opened=True) == [] and brought(made) == {"T": ""}
+    assert "rank/secrets.sh" in programs(made)
+
+
+def test_a_session_has_a_name_in_slurm() -> None:
+    inside = planned(launcher={"inside_job": "7"})
+    for name, called in {"shell": "job.shell", "desk": "job.desk"}.items():
+        assert options(session(planned(), name=name).allocate)["job-name"] == called
+        assert "job-name" not in options(session(planned(), name=name).shell), "the allocation has it"
+        assert options(session(inside, name=name).shell)["job-name"] == called
 
 
 def test_options_of_the_ranks_step_reach_the_session_where_they_mean_something_for_one_task() -> None:

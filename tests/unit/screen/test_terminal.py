@@ -10,7 +10,9 @@ import os
 import pty
 import re
 import select
+import signal
 import struct
+import subprocess
 import termios
 import time
 from pathlib import Path
@@ -18,7 +20,7 @@ from typing import Any
 
 import pytest
 
-from ansible_collections.rankzero.slurm.plugins.action.job_shell import not_opened, ssh_argv
+from ansible_collections.rankzero.slurm.plugins.action.job_shell import held_command, not_opened, ssh_argv
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.terminal import NO_TERMINAL, hand_over, terminal_of
 
 SECONDS = 30
@@ -204,3 +206,18 @@ def test_a_session_that_had_no_shell_says_why(printed: str, allocates: bool, rea
 )
 def test_the_exit_code_of_a_shell_is_no_refusal(printed: str, allocates: bool) -> None:
     assert not_opened(printed, allocates) == ""
+
+
+@pytest.mark.parametrize("ends", [0, signal.SIGHUP, signal.SIGTERM])
+def test_a_file_that_a_session_holds_goes_with_it_however_it_ends(ends: int, tmp_path: Path) -> None:
+    """As sshd starts it, in a shell of its own; a lost terminal signals all of its group."""
+    held = tmp_path / "it's held"
+    held.touch()
+    inner = "exit 7" if not ends else "echo begun; exec sleep 60"
+    line = f"exec {held_command(('/bin/sh', '-c', inner), str(held))}"
+    with subprocess.Popen(["/bin/sh", "-c", line], stdout=subprocess.PIPE, start_new_session=True) as process:
+        if ends:
+            assert process.stdout and process.stdout.readline() == b"begun\n" and held.exists()
+            os.killpg(process.pid, ends)
+        assert process.wait(SECONDS) == (128 + ends if ends else 7)
+    assert not held.exists() and held_command(("a b",), "") == "'a b'"
