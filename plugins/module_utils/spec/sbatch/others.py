@@ -84,7 +84,7 @@ def _in_slurm(system: System, option: str, values: list[str]) -> str:
         return f"#SBATCH {known.format(given)}" if known and len(values) == 1 else ""
     found = []
     for part in re.split("[,:](?=[a-z_]+=)", given):
-        name, equals, value = part.partition("=")
+        name, _equals, value = part.partition("=")
         form = system.resources.get(name)
         if not form or not re.fullmatch(r"[\w:.]+", value):
             return ""
