@@ -16,6 +16,7 @@ import sys
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from typing import Any
 
 # rank/traces.py has the same prefix.
@@ -54,11 +55,38 @@ def dump() -> bytes:
     recorder = getattr(sys.modules.get("torch._C._distributed_c10d"), "_dump_fr_trace", None)
     if recorder is None or (cuda is not None and cuda.is_initialized()):
         return b"{}"
-    dumped = recorder(includeCollectives=True, includeStackTraces=True, onlyActive=False)
+    with lazy_import_refused("_inductor"):
+        dumped = recorder(includeCollectives=True, includeStackTraces=True, onlyActive=False)
     entries = pickle.loads(dumped)["entries"]  # noqa: S301  # torch made it in this process
     for entry in entries:
         entry["place"] = innermost_line(entry.pop("frames", ()))
     return json.dumps({"entries": entries}).encode()
+
+
+@contextlib.contextmanager
+def lazy_import_refused(part: str) -> Iterator[None]:
+    """While torch turns its stacks into lines it asks itself for this part, which is imported by being asked for: 800
+    modules and 9 s of a CPU, in a thread of the program. Where it is not there already, this thread is told that torch
+    has none; the program's own threads get it.
+    """
+    import _thread
+
+    torch, thread = sys.modules["torch"], _thread.get_ident()
+    ask = torch.__dict__.get("__getattr__")
+    if ask is None:
+        yield
+        return
+
+    def answer(name: str) -> Any:
+        if name == part and _thread.get_ident() == thread:
+            raise AttributeError(name)
+        return ask(name)
+
+    torch.__dict__["__getattr__"] = answer
+    try:
+        yield
+    finally:
+        torch.__dict__["__getattr__"] = ask
 
 
 def innermost_line(frames: Any) -> str:

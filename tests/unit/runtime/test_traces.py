@@ -16,8 +16,10 @@ import pytest
 from tests.unit.runtime.test_stacks import HOOK, answer, looked_at, ranks
 
 RECORDER = """
-import pickle
+import pickle, torch
 def _dump_fr_trace(includeCollectives, includeStackTraces, onlyActive):
+    # As torch 2.13, which asks for what compiled code has of frames.
+    hasattr(torch, "_inductor")
     assert includeCollectives and includeStackTraces and not onlyActive
     frames = [
         {"filename": "/e/site-packages/torch/distributed/distributed_c10d.py", "line": 3245, "name": "all_reduce"},
@@ -28,6 +30,14 @@ def _dump_fr_trace(includeCollectives, includeStackTraces, onlyActive):
     return pickle.dumps({"entries": entries}, protocol=2)
 """
 
+LAZY = """
+import torch.distributed.distributed_c10d, torch.cuda, importlib
+def __getattr__(name):
+    if name == "_inductor":
+        return importlib.import_module("torch._inductor")
+    raise AttributeError(name)
+"""
+
 
 @pytest.fixture
 def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
@@ -36,7 +46,8 @@ def torch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     for folder in ("distributed", "_C"):
         (package / folder).mkdir(parents=True)
         (package / folder / "__init__.py").write_text("")
-    (package / "__init__.py").write_text("import torch.distributed.distributed_c10d, torch.cuda\n")
+    (package / "__init__.py").write_text(LAZY)
+    (package / "_inductor.py").write_text("import os\nprint('imported', flush=True)\n")
     (package / "cuda.py").write_text("import os\ndef is_initialized():\n    return 'GPU' in os.environ\n")
     (package / "_C" / "_distributed_c10d.py").write_text(RECORDER)
     (package / "distributed" / "distributed_c10d.py").write_text("import torch._C._distributed_c10d\n")
@@ -57,6 +68,19 @@ def test_the_newest_collectives_are_kept(tmp_path: Path, torch: str) -> None:
             assert {entry["place"] for entry in entries} == {"/code/train.py:16, in train"}
             assert rows[1]["trace"] == {}
         assert started[0].poll() is None
+
+
+def test_a_look_imports_nothing_into_a_program(tmp_path: Path, torch: str) -> None:
+    """A part of torch that is imported by being asked for takes 9 s of a CPU. The program still gets it."""
+    run = tmp_path / "run"
+    run.mkdir()
+    seen = "print('looked', '_inductor' in vars(torch), bool(torch._inductor), flush=True)"
+    text = f"import torch, pathlib\nwhile not pathlib.Path({str(run / 'go')!r}).exists(): time.sleep(0.1)\n{seen}"
+    with ranks(run, [text], torch) as started:
+        assert looked_at(run)[0]["trace"]["entries"]
+        (run / "go").touch()
+        assert started[0].stdout is not None
+        assert started[0].stdout.read().splitlines() == ["imported", "looked False True"]
 
 
 @pytest.mark.parametrize("name", ["GPU", "TORCH_FR_BUFFER_SIZE", "WORLD_SIZE"])
