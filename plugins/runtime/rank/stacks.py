@@ -237,8 +237,13 @@ def sample_processes(mine: set[str], *, traced: bool = True) -> list[dict[str, A
             counted[rank_of[number]] += 1
             chosen.append((number, state))
     began, unseen = time.monotonic(), {number: switches(number) for number, _state in chosen}
-    # A stopped process would write its stacks once it goes on, when nobody reads them.
-    asked = {number: request_stacks(number) for number, state in chosen if state[0] not in "TtZX"}
+    asked, asleep = {}, {}
+    for number, state in chosen:
+        # Of the moment of its stacks: a rank that is only slow does something else a moment later.
+        asleep[number] = ((status(number) or state)[0], text_of(number, "wchan", 100))
+        # A stopped process would write its stacks once it goes on, when nobody reads them.
+        if state[0] not in "TtZX":
+            asked[number] = request_stacks(number)
     dumps = {number: traces.request_dump(number) for number in (asked if traced else ())}
     texts = {number: read(file, began + ANSWER_SECONDS) for number, file in asked.items() if file is not None}
     until = began + traces.ANSWER_SECONDS
@@ -250,10 +255,11 @@ def sample_processes(mine: set[str], *, traced: bool = True) -> list[dict[str, A
         stack = texts.get(number, "")
         if not stack and now[0] not in "TtZX":
             stack = py_spy(number)
-        waits = text_of(number, "wchan", 100)
+        there = stack and now[0] not in "ZX"
+        letter, waits = asleep[number] if there else (now[0], text_of(number, "wchan", 100))
         rows.append(
             {
-                "rank": rank_of[number], "pid": number, "parent": now[1], "state": now[0],
+                "rank": rank_of[number], "pid": number, "parent": now[1], "state": letter,
                 "waits_in": "" if waits == "0" else waits, "cpu": round((now[2] - before[2]) / ticks, 2),
                 "swap_kb": swapped(number), "stack": stack, "trace": recorded.get(number, {}),
                 "switches": [unseen[number], switches(number)],

@@ -28,6 +28,14 @@ def test_the_rank_that_most_looks_show_outside_of_the_collective_is_late() -> No
     assert found.kind == "slow" and "resources.exclude: [node02]" in found.remedy
 
 
+def test_a_late_rank_does_what_most_looks_at_its_line_show() -> None:
+    def at_work(waits_in: str) -> list[dict[str, object]]:
+        return nodes(collective(), collective(), collective(), DATA, waits_in=waits_in)
+
+    found = stragglers.straggler([at_work("hrtimer_nanosleep")] * 6 + [at_work("futex_wait_queue")] * 2, {})
+    assert found is not None and "rank 3 on node02 sleeps (/code/data.py:42, in __next__)" in found.message
+
+
 @pytest.mark.parametrize(
     "looks",
     [

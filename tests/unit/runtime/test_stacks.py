@@ -94,6 +94,27 @@ def test_each_rank_shows_its_stacks_and_goes_on(tmp_path: Path) -> None:
         assert not list(tmp_path.iterdir())
 
 
+def test_what_a_rank_waits_for_is_of_the_moment_of_its_stacks(tmp_path: Path) -> None:
+    """One that is only slow does something else by the time when its stacks are read."""
+    text = """
+import threading
+def written():
+    targets = {number: f"/proc/self/fd/{number}" for number in os.listdir("/proc/self/fd")}
+    return any(os.path.islink(path) and "rankzero-stacks" in os.readlink(path) and os.fstat(int(number)).st_size
+               for number, path in targets.items())
+def late():
+    while not written():
+        time.sleep(0.2)
+late()
+lock = threading.Lock()
+lock.acquire()
+lock.acquire()"""
+    with ranks(tmp_path, [text]):
+        row = looked_at(tmp_path)[0]
+        assert "in late" in row["stack"] and "nanosleep" in row["waits_in"], row
+        assert "futex" in looked_at(tmp_path)[0]["waits_in"]
+
+
 def test_a_process_without_the_hook_is_not_signalled(tmp_path: Path) -> None:
     """Neither one that ignores PYTHONPATH, nor one that has taken the signal back, nor the fork of one that has it."""
     released = "import faulthandler\nfaulthandler.unregister(43)\nprint('again', flush=True)\ntime.sleep(600)"

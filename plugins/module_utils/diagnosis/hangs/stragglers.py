@@ -101,7 +101,13 @@ def _late(looks: Sequence[Sequence[RankState]]) -> list[RankState]:
     own = [Counter(rank.place for rank in outside if rank.rank == number) for number in late]
     others = max(1, len(shares) - len(late))
     most = [max(places, key=lambda place: places[place] - everywhere[place] / others) for places in own]
-    return [next(rank for rank in reversed(outside) if (rank.rank, rank.place) == at) for at in zip(late, most)]
+    return [_usual([rank for rank in outside if (rank.rank, rank.place) == at]) for at in zip(late, most)]
+
+
+def _usual(states: Sequence[RankState]) -> RankState:
+    """The newest of the looks at a rank that show what most of them do."""
+    activity = Counter(rank.activity for rank in states).most_common(1)[0][0]
+    return next(rank for rank in reversed(states) if rank.activity == activity)
 
 
 def _who(rank: RankState) -> str:
