@@ -70,6 +70,8 @@ _EXCEPTION_NAME = re.compile(r"(?:[Ee]rror|Exception|Warning|Interrupt|Exit)\d*$
 
 # `global_step-100  | ` counts what a program does, and is no service of docker compose.
 _COUNTS = re.compile("epoch|step|iter|batch", re.I)
+# Nor is `layer_1  | ` before the cells of a table: a number alone, or a cell that is filled up with blanks.
+_CELLS = re.compile(r"\s*[-+]?(?:[\d.,]*\d(?:e[-+]?\d+)?|nan|inf)\ ?[%\w]?\ *(?:\||$)|[^|\s][^|]{0,60}\ \ \|", re.I)
 
 _ISO = re.compile(r"(\d{4})[-/](\d\d)[-/](\d\d)[ T](\d\d):(\d\d):(\d\d)(?:[.,](\d{1,9}))?")
 # glog, as PyTorch's C++ and torchrun write it: level, month, day, time; PyTorch omits the month's leading zero.
@@ -152,7 +154,9 @@ def _message(number: int, text: str) -> Line:
             break
         name = prefix["node"]
         service = text[position : prefix.start("bar")].strip() if prefix["bar"] else ""
-        if (name and _EXCEPTION_NAME.search(name)) or (service and _COUNTS.search(service)):
+        if name and _EXCEPTION_NAME.search(name):
+            break
+        if service and (_COUNTS.search(service) or _CELLS.match(text, prefix.end())):
             break
         number_of = prefix["rank"] or prefix["mpi"] or (prefix["task"] if rank is None else None)
         rank = int(number_of) if number_of else rank

@@ -281,10 +281,37 @@ def test_a_step_and_a_table_have_no_service_before_them() -> None:
         steps = [f"{name.format(number)} | loss 1.{number} | lr 0.1" for number in range(1, 9)]
         assert diagnosed("".join(f"{step}\n" for step in steps)).healthy
         assert [parse_line(1, step.encode()).text for step in steps] == steps
+    table = (
+        "layer_1          | Linear            | 4.2 M  | train",
+        "encoder_layer_2  | MultiheadAttn     | 12.6 M | train",
+        "recall_5         | 0.4121",
+        "top-1            |  71.3% |",
+        "loss_2           | 1.5e-3 | 0.2",
+        "resnet-50        | 25.6M  | 76.1",
+        "block_3          | nan",
+    )
+    assert [parse_line(1, row.encode()).text for row in table] == list(table)
+    assert {parse_line(1, row.encode()).process for row in table} == {""}
     # docker compose writes two blanks at least.
     model = parse_line(1, b"resnet-50 | loss 0.4")
     assert (model.text, model.process) == ("resnet-50 | loss 0.4", "")
     assert diagnosed("ERROR: Exception:\nTraceback (most recent call last):\n").family == "build"
+
+
+@pytest.mark.parametrize(
+    "said",
+    [
+        "step 3 | loss 0.4",
+        "2 GPUs are used",
+        "2026-01-01 00:00:00.000 | ERROR    | __main__:fit:3 - no",
+        "RuntimeError: no | yes",
+        "    | ValueError: no",
+        "",
+    ],
+)
+def test_what_a_service_of_docker_compose_says_is_read_without_its_name(said: str) -> None:
+    line = parse_line(1, f"vllm-1  | {said}".encode())
+    assert (line.text, line.process) == (said.removeprefix("    | "), "vllm-1"), line
 
 
 def test_a_warning_before_the_cause_is_not_said_to_follow_it() -> None:

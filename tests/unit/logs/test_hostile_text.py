@@ -23,7 +23,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils import logs as logs
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import one_alone
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis import scan
-from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import registry
+from ansible_collections.rankzero.slurm.plugins.module_utils.diagnosis.signatures import model, registry
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs import names
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import (
     checklist,
@@ -38,6 +38,8 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import values_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import read_step_times
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import log_facts
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources import failure_families
+from tests.repository import ROOT
 
 BASE = logs_room.__name__.rpartition(".")[0]
 #: Room -> how many times the work of a plain quadratic pattern a line may take. The readers of each line are linear.
@@ -66,6 +68,9 @@ REPEATED = {
     "nccl_network": "UCX  ERROR ibv_x() for x",
 }
 REPEATED_CHARACTERS = 3700
+#: So much of an example is its beginning, in characters.
+OPENING = 32
+DECLARED = failure_families.declared(["plugins/module_utils/diagnosis/families"], str(ROOT), ours=())
 SEARCHES = ("search", "finditer", "findall", "sub", "subn", "split")
 
 
@@ -176,6 +181,32 @@ def test_a_line_that_begins_a_pattern_again_and_again_takes_bounded_work(family:
             for _again in range(4)
         )
     ]
+    assert not slow, "\n".join(slow)
+
+
+def _openings(lines: list[str]) -> set[str]:
+    """How these lines begin: whatever may start a pattern anew."""
+    return {line[: match.end()] for line in lines for match in re.finditer(r"\w+|\W", line[:OPENING])}
+
+
+def test_a_line_that_begins_an_example_again_and_again_takes_bounded_work() -> None:
+    """The beginnings of the lines that a wording knows start it again at each place."""
+    plain, slow = re.compile("a*b"), []
+
+    def limit() -> float:
+        return 12 * _work(plain, "search", "a" * CHARACTERS, 3)
+
+    first = limit()
+    for family in DECLARED:
+        for wording in (wording for kind in model.WHERE for wording in family.get(kind) or ()):
+            pattern = re.compile(failure_families.pattern(wording["regex"], family.get("parts") or {}))
+            for piece in _openings(wording["examples"]):
+                line = piece * (CHARACTERS // len(piece))
+                if _work(pattern, "search", line, 1) > first and all(
+                    _work(pattern, "search", line, 3) > limit() for _again in range(4)
+                ):
+                    slow.append(f"{family['family']} {pattern.pattern!r:.200} on {piece!r}")
+                    break
     assert not slow, "\n".join(slow)
 
 

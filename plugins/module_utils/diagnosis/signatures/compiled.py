@@ -122,7 +122,7 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  above that line. Mostly it lacks the headers of Python, of CUDA or of a library, or there is no compiler:
  `setup.modules`, or another `container.image`.", "regex":
  "^\\S+\\.(?:c|cc|cpp|cxx|cu|cuh|h|hpp|f|f90)[:(]\\d+[:),\\d]* (?:fatal )?error: (?!\\()|^(?:\\w+ )?fatal +:
- |^\\S*(?:gcc|g\\+\\+|clang|nvcc|ld|cc1\\w*|ptxas)(?: \\w+)? *: (?:fatal )?error|: undefined reference to ",
+ |^\\S*(?:gcc|g\\+\\+|clang|nvcc|ld|cc1\\w{0,9}|ptxas)(?: \\w+)? *: (?:fatal )?error|: undefined reference to ",
  "strength": 16, "needles": [" error: ", ": error", ": undefined reference to ", "fatal"]}, {"regex": "^The command
  '.*' returned a non-zero code: |^(?:ERROR|target \\S+): failed to solve: ", "strength": 16, "needles": ["' returned
  a non-zero code: ", ": failed to solve: "]}, {"what": "code could not be compiled", "remedy": "The compiler's own
@@ -164,8 +164,8 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  header|HeaderTooLarge|MetadataIncompleteBuffer|InvalidHeader(?:Length|Start|Deserialization)|incomplete
  metadata|PytorchStreamReader failed|failed finding central directory|invalid load key|UnpicklingError|Ran out of
  input|(?:incomplete|[Cc]orrupt\\w*|truncated|[Ii]nvalid|(?<!found )not a(?: valid)?|point to a valid)
- checkpoint\\b|(?<!utils\\.)(?<!activation
- )(?!.*(?:use_reentrant|[Rr]ecomput|checkpointing))checkpoint.*(?:corrupt|mismatch|incompatible|not
+ checkpoint\\b|checkpoint(?<!utils\\.checkpoint)(?<!activation
+ checkpoint)(?!ing|.*(?:use_reentrant|[Rr]ecomput|checkpointing)).*(?:corrupt|mismatch|incompatible|not
  (?:match|compatible))|[Mm]issing key in checkpoint|BadZipFile|invalid magic number|not (?:found|present) in (?:the
  )?(?:\\w+ )?(?:state[_ ]dict|checkpoint)\\b|unexpected EOF(?! while parsing)|loaded state dict (?:contains|has)",
  "strength": 30}, {"what": "the weights are of a model with another configuration", "remedy": "The keys and sizes
@@ -183,9 +183,10 @@ ad|hf_hub_download)(?:\\.__init__|\\.\\w+)?\\(\\) got an unexpected keyword argu
  "load_checkpoint|load_state|resume|restore", "strength": 30}, {"regex": "CheckpointException ranks:", "strength":
  10}, {"regex": "Unable to load weights from|[Ii]nvalid magic number|corrupt file|Size mismatch between saved|Trying
  to set a tensor of shape|ignore_mismatched_sizes|filename 'storages' not found|pickle data was
- truncated|(?:shape|size) mismatch for (?:loaded|key)|(?<!utils\\.)(?<!activation
- )(?!.*(?:use_reentrant|[Rr]ecomput|checkpointing))[Cc]heckpoint.*(?:shape|version|key)s?\\b.*(?:mismatch|differ|mis
-sing|not found)|Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset", "strength": 31}, {"regex":
+ truncated|(?:shape|size) mismatch for
+ (?:loaded|key)|(?:Checkpoint|checkpoint(?!ing))(?<!utils\\.\\w{10})(?<!activation
+ \\w{10})(?!.*(?:use_reentrant|[Rr]ecomput|checkpointing)).*(?:shape|version|key)s?\\b.*(?:mismatch|differ|missing|n
+ot found)|Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset", "strength": 31}, {"regex":
  "CheckpointingException", "strength": 22}, {"regex":
  "(?:EOFError|RuntimeError|ValueError|KeyError|AttributeError|TypeError|OSError)\\b", "frames":
  "torch/serialization\\.py|in
@@ -796,9 +797,9 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  cannot import name '[^']+' from '(?P<module>[^']+)' \\(unknown location\\)", "strength": 32}, {"what": "a module
  lacks a name: {module}", "remedy": "Look at the file that it names: the name is not defined there, or the two files
  import each other. An older copy of the file comes first if it is defined in yours.", "regex": "ImportError: cannot
- import name '(?P<module>[^']+)' from .*\\((?!.*(?:(?:site|dist)-packages|/lib/python|unknown location))/",
- "strength": 31}, {"what": "a library of the system is missing", "remedy": "A library of the system is missing on
- the node or in the image: `setup.modules`, another `container.image`, or a wheel that brings it (such as
+ import name '(?P<module>[^']+)' from .*\\(/(?!lib/python|.*(?:(?:site|dist)-packages|/lib/python|unknown
+ location))", "strength": 31}, {"what": "a library of the system is missing", "remedy": "A library of the system is
+ missing on the node or in the image: `setup.modules`, another `container.image`, or a wheel that brings it (such as
  opencv-python-headless).", "regex": "ImportError: lib\\S+: cannot open shared object file", "strength": 30},
  {"regex": "packages that were not found in your environment. (?P<module>[\\w-]+(?:, [\\w-]+)*)", "strength": 30},
  {"regex": "the package (?P<module>[\\w-]+) seems to be not installed", "strength": 30}, {"regex":
@@ -1353,7 +1354,7 @@ ror|tyro|UnrecognizedFlagError|IllegalFlagValueError|on purely quantized models|
  "the model has no method {method}, which the trainer calls", "remedy": "Give Lightning the module itself, not what
  wraps it (DataParallel), or add the method: `command` runs the program that builds it.", "regex":
  "MisconfigurationException: No `(?P<method>\\w+)(?:\\(\\))?` method defined", "strength": 31}, {"regex":
- "(?:ValueError|AssertionError|KeyError)\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
+ "^.{0,200}?(?:ValueError|AssertionError|KeyError)\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
  (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|<class '|[Pp]ositional argument|must (?:not )?be
  (?:None|a
  (?:tensor|list|tuple|dict|string|callable|subclass))|\\b[Tt]ensors?\\b.*(?:dtype|device|shape)|\\bdtypes?\\b|proces
@@ -1370,7 +1371,7 @@ eager))[/.])[^\\\"]*\\\", line \\d+, in
  (?!(?:_?forward\\w*|_?backward|__getitem__|__getattr__)\\n)[^\\n]+\\n(?:(?!\\s*File \\\")[^\\n]*\\n)*\\Z|\\A\\Z)",
  "strength": 21}, {"regex": "ValidationError|(?<![a-z])ArgumentError|UsageError|ConfigError|InvalidConfig",
  "strength": 21}, {"regex":
- "(?:ValueError|AssertionError|KeyError|\\bException)\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
+ "^.{0,200}?(?:ValueError|AssertionError|KeyError|\\bException)\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
  (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|<class '|[Pp]ositional argument|must (?:not )?be
  (?:None|a
  (?:tensor|list|tuple|dict|string|callable|subclass))|\\b[Tt]ensors?\\b.*(?:dtype|device|shape)|\\bdtypes?\\b|proces
@@ -1386,7 +1387,7 @@ s group has not)).*(?:unsupported|[Oo]nly supports?|only (?:works|available|vali
 utils/data|_ops))|torchvision|typing_extensions|keras/src/(?:ops|layers|backend)|tensorflow/python/(?:framework|ops|
 eager))[/.])[^\\\"]*\\\", line \\d+, in
  (?!(?:_?forward\\w*|_?backward|__getitem__|__getattr__)\\n)[^\\n]+\\n(?:(?!\\s*File \\\")[^\\n]*\\n)*\\Z|\\A\\Z)",
- "strength": 21}, {"regex": "RuntimeError\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
+ "strength": 21}, {"regex": "^.{0,200}?RuntimeError\\b(?!.*(?:(?:CUDA|HIP|cuDNN|NCCL|[Dd]river)\\w*
  (?:[Ee]rror|[Ff]ailure)|CUDNN_|CUBLAS_|[Ee]rrno|device-side|<class '|[Pp]ositional argument|must (?:not )?be
  (?:None|a
  (?:tensor|list|tuple|dict|string|callable|subclass))|\\b[Tt]ensors?\\b.*(?:dtype|device|shape)|\\bdtypes?\\b|proces
@@ -1403,9 +1404,9 @@ p]arallel))(?!.*\\b(?:[Tt]ensors?|gradients?|scalar|dtype)\\b).*(?:does|do|is|ar
 utils/data|_ops))|torchvision|typing_extensions|keras/src/(?:ops|layers|backend)|tensorflow/python/(?:framework|ops|
 eager))[/.])[^\\\"]*\\\", line \\d+, in
  (?!(?:_?forward\\w*|_?backward|__getitem__|__getattr__)\\n)[^\\n]+\\n\\s*(?:raise|assert)\\b(?:(?!\\s*File
- \\\")[^\\n]*\\n)*\\Z|\\A\\Z)", "strength": 21}, {"regex": "RuntimeError\\b.*(?:No backend type associated with|only
- supports head dim|[Cc]annot re-initialize CUDA|\\b(?:FSDP|DDP|ZeRO|LoRA)\\b.*(?: not|n't) (?:yet )?support)",
- "strength": 21}, {"regex":
+ \\\")[^\\n]*\\n)*\\Z|\\A\\Z)", "strength": 21}, {"regex": "^.{0,200}?RuntimeError\\b.*(?:No backend type associated
+ with|only supports head dim|[Cc]annot re-initialize CUDA|\\b(?:FSDP|DDP|ZeRO|LoRA)\\b.*(?: not|n't) (?:yet
+ )?support)", "strength": 21}, {"regex":
  "omegaconf\\.errors\\.|hydra\\.errors\\.|pydantic\\w*\\.\\S*ValidationError|yaml\\.\\w+\\.\\w+Error", "strength":
  31}, {"regex": "^KeyError: '", "frames": "configuration_auto\\.py|auto_factory\\.py|CONFIG_MAPPING|in
  from_dict|parse_args|argparse\\.py", "strength": 26}, {"regex": "materialized from meta device", "strength": 21}]}
