@@ -12,7 +12,6 @@ import argparse
 import datetime
 import json
 import os
-import re
 import shutil
 import sys
 import tempfile
@@ -23,24 +22,24 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import results
-from benchmarks.hangs import calm
+from benchmarks.hangs import calm, cancels
 from benchmarks.hangs.cases import KINDS, LAUNCHES, Case
 from benchmarks.hangs.conditions import CONDITIONS, Place
 from benchmarks.hangs.environment import environment_of
+from benchmarks.hangs.verdicts import BLAMES, LINK, judged, named_in
 from benchmarks.launch import table
 from tests.cluster.conftest import booted, lab_of
 from tests.cluster.launching import Play, Site
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent
-# Seconds: until a case begins, and until the wait has named a rank of it. A slow rank takes longer.
-PATIENCE, NAMING, NAMING_SLOW = 600.0, 150.0, 300.0
+# Seconds: until a case begins (the first of a condition builds its environment), and until the wait has named a rank of
+# it. A slow rank takes longer.
+PATIENCE, NAMING, NAMING_SLOW = 1800.0, 150.0, 300.0
 # The last lines of a wait that are kept where it was wrong.
 SCREEN = 40
 # So little that the ranks' data takes minutes, and enough for the node to answer Slurm.
 RATE = "32kbit"
-_RANK = re.compile(r"\branks? (\d+)(?: on (\S+?))?(?=[ ,;:])")
-_LINK = "unsent data"
 
 
 class Played:
@@ -97,24 +96,25 @@ class Played:
         while not told and time.monotonic() - began < limit and waiting.process.poll() is None:
             time.sleep(0.5)
             lines = waiting.output.splitlines()[known:]
-            told = [line.strip() for line in lines if _RANK.search(line) or (case.kind == "link" and _LINK in line)]
+            told = [line.strip() for line in lines if BLAMES.search(line) or (case.kind == "link" and LINK in line)]
         seconds = round(time.monotonic() - began)
         if case.kind == "link":
             self.lab.faults.unslow(node, "eth0")
         (self.shared / f"release.{number}").touch()
         message = told[0] if told else ""
-        named = named_in(message)
-        row = {
+        row: dict[str, Any] = {
             "condition": self.condition, "how": self.launch.how, "kind": case.kind, "factor": case.factor,
-            "ranks": case.ranks, "node": node, "named": sorted(named), "message": message, "seconds": seconds,
-            "right": right(case, node, message), "launch": self.number,
+            "ranks": case.ranks, "node": node, "named": sorted(named_in(message)), "message": message,
+            "seconds": seconds, "launch": self.number, "load": round(os.getloadavg()[0], 1),
+            **judged(case, node, message),
         }  # fmt: skip
         if not row["right"]:
             row["screen"] = waiting.output.splitlines()[-SCREEN:]
         self.rows.append(row)
         print(
             f"[hangs] {self.condition} {self.number}.{number} {self.launch.how} {case.kind} {case.ranks} {node}: "
-            f"{'right' if row['right'] else 'WRONG'} after {seconds} s: {message}",
+            f"{'right' if row['right'] else 'WRONG'} (line {row['line']}, reason {row['reason']}) after {seconds} s, "
+            f"load {row['load']}: {message}",
             file=sys.stderr, flush=True,
         )  # fmt: skip
 
@@ -128,23 +128,6 @@ class Played:
             time.sleep(0.2)
 
 
-def named_in(message: str) -> dict[int, str]:
-    """Rank -> node of the ranks that a line of the wait blames. Of the others it gives the number only."""
-    return {int(rank): node for rank, node in _RANK.findall(message)}
-
-
-def right(case: Case, node: str, message: str) -> bool:
-    """Whether a line of the wait names the ranks at fault and no others, their node, and their function."""
-    if case.kind == "link":
-        return node in message and _LINK in message
-    named = named_in(message)
-    if case.kind == "gone":
-        return sorted(named) == sorted(case.ranks)
-    if case.kind in ("mismatch", "batches") and "different" not in message:
-        return False
-    return sorted(named) == sorted(case.ranks) and node in named.values() and KINDS[case.kind][1] in message
-
-
 def tables(rows: list[dict[str, Any]], planned: int) -> str:
     """Right of all, and the seconds until then, by what was provoked and by condition; then each case."""
     conditions = [name for name in CONDITIONS if any(row["condition"] == name for row in rows)]
@@ -155,20 +138,32 @@ def tables(rows: list[dict[str, Any]], planned: int) -> str:
 
     summary = [
         [about, *(cell([r for r in rows if r["kind"] == kind and r["condition"] == name]) for name in conditions)]
-        for kind, (about, _function) in KINDS.items()
+        for kind, (about, _function, _reason) in KINDS.items()
         if any(row["kind"] == kind for row in rows)
     ]
     summary.append(["all", *(cell([row for row in rows if row["condition"] == name]) for name in conditions)])
     head = table.markdown(["what was provoked", *conditions], summary)
-    names = ["condition", "how", "kind", "factor", "ranks", "node", "right", "seconds", "message"]
+    names = [
+        "condition",
+        "how",
+        "kind",
+        "factor",
+        "ranks",
+        "node",
+        "right",
+        "line",
+        "reason",
+        "seconds",
+        "load",
+        "message",
+    ]
     body = table.markdown(names, [[row[name] for name in names] for row in rows])
     return f"{len(rows)} of {planned} cases were played.\n\n{head}\n\n{body}\n"
 
 
 def main_of_calm(given: str, together: int) -> int:
     """Play calm runs, and count what the wait says of them."""
-    first, _dash, last = given.partition("-")
-    numbers = list(range(int(first), int(last or first) + 1))
+    numbers = _numbers(given)
     lab = lab_of("calm", nodes=2 * together, cpus=2, memory=6000, gpus=0, accounting="none", internet=False)
     with booted(lab) as there, tempfile.TemporaryDirectory(prefix="rankzero-calm-") as scratch:
         rows = calm.play(there, numbers, together, Path(scratch))
@@ -179,22 +174,48 @@ def main_of_calm(given: str, together: int) -> int:
     return 0
 
 
+def main_of_cancels(given: str, together: int) -> int:
+    """Play jobs that are cancelled, and count the cards that say more than that."""
+    lab = lab_of("cancels", nodes=2 * together, cpus=2, memory=4000, gpus=0, accounting="slurmdbd", internet=False)
+    numbers = _numbers(given)
+    with booted(lab) as there:
+        rows = cancels.play(there, numbers, together)
+    false = [f"{row['number']} {row['what']} {row['how']}:\n{row['card']}" for row in rows if not row["right"]]
+    text = "\n".join([f"{len(rows)} of {len(numbers)} jobs were cancelled, {len(false)} cards are false.", *false])
+    results.save("hangs-cancels", text, {"date": datetime.date.today().isoformat(), "rows": rows})
+    print(text)
+    return 0
+
+
+def _numbers(given: str) -> list[int]:
+    first, _dash, last = given.partition("-")
+    return list(range(int(first), int(last or first) + 1))
+
+
 def main() -> int:
     parser = argparse.ArgumentParser(prog="benchmarks/run hangs", description=__doc__)
     parser.add_argument("--environment", default="", help="a virtual environment with torch; made with uv by default")
     parser.add_argument("--conditions", default=",".join(CONDITIONS), help="where torch lies (all)")
-    parser.add_argument("--launches", default="", help="numbers of the launches to play, from 0 (all)")
+    parser.add_argument("--launches", default="", help="the launches to play: 3, or venv:3 for one condition (all)")
     parser.add_argument("--calm", default="", help="only calm runs: their numbers, from 0, such as 0-19")
+    parser.add_argument("--cancels", default="", help="only cancelled jobs: their numbers, from 0, such as 0-19")
     parser.add_argument("--together", type=int, default=3, help="launches at a time (3)")
     options = parser.parse_args()
     if options.calm:
         return main_of_calm(options.calm, options.together)
+    if options.cancels:
+        return main_of_cancels(options.cancels, options.together)
     environment = environment_of(options.environment, ROOT / ".cache" / "benchmarks" / "hangs")
-    numbers = [int(word) for word in options.launches.split(",") if word] or list(range(len(LAUNCHES)))
-    chosen = [(name, number) for number in numbers for name in options.conditions.split(",")]
+    words = options.launches.split(",") if options.launches else list(map(str, range(len(LAUNCHES))))
+    chosen = [
+        (name, int(word.rpartition(":")[2]))
+        for word in words
+        for name in ([word.partition(":")[0]] if ":" in word else options.conditions.split(","))
+    ]
+    nodes = sorted((LAUNCHES[number].nodes for _name, number in chosen), reverse=True)
     began = time.monotonic()
     lab = lab_of(
-        "hangs", nodes=max(LAUNCHES[number].nodes for number in numbers) * options.together, cpus=4, memory=8000,
+        "hangs", nodes=sum(nodes[: options.together]), cpus=4, memory=8000,
         gpus=0, accounting="none", internet=False, binds=[str(environment)],
     )  # fmt: skip
     with booted(lab) as there, tempfile.TemporaryDirectory(prefix="rankzero-hangs-") as scratch:

@@ -8,24 +8,29 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 
-#: Kind -> (what is provoked, the function of train.py that a right verdict names; "" where it names something else).
+#: Kind -> (what is provoked, the function of train.py that a right verdict names; "" where it names something else;
+#: the words that give the reason).
 KINDS = {
-    "before": ("a rank that never comes to init_process_group", "before_all"),
-    "first": ("a first batch that blocks", "first_batch"),
-    "sleep": ("a sleep between two steps", "in_sleep"),
-    "lock": ("a deadlock of two threads", "in_lock"),
-    "pipe": ("a read from a pipe that nobody writes to", "in_pipe"),
-    "disk": ("a process in state D, as on a dead mount", ""),
-    "loop": ("a busy loop", "in_loop"),
-    "stop": ("a stopped process (SIGSTOP)", ""),
-    "loader": ("a DataLoader worker that hangs", "in_loader"),
-    "node": ("all ranks of a node compute for long", "in_loop"),
-    "mismatch": ("another collective", ""),
-    "batches": ("fewer batches, then a barrier", ""),
-    "link": ("a slow link of a node", ""),
-    "gone": ("a node without power", ""),
-    "slow": ("a rank that makes each step late", "late_data"),
-    "after": ("a rank that waits for its uploader after the last step", "after_all"),
+    "before": ("a rank that never comes to init_process_group", "before_all", "sleeps"),
+    "first": ("a first batch that blocks", "first_batch", "sleeps"),
+    "sleep": ("a sleep between two steps", "in_sleep", "sleeps"),
+    "lock": ("a deadlock of two threads", "in_lock", "waits for a lock or another thread"),
+    "pipe": ("a read from a pipe that nobody writes to", "in_pipe", "waits"),
+    "disk": ("a process in state D, as on a dead mount", "", "waits for a disk or a network file system"),
+    "loop": ("a busy loop", "in_loop", "computes"),
+    "stop": ("a stopped process (SIGSTOP)", "", "is stopped"),
+    "loader": ("a DataLoader worker that hangs", "in_loader", "waits"),
+    "node": ("all ranks of a node compute for long", "in_loop", "compute"),
+    "mismatch": ("another collective", "", "different"),
+    "batches": ("fewer batches, then a barrier", "", "different"),
+    "link": ("a slow link of a node", "", "unsent data"),
+    "gone": ("a node without power", "", "does not answer"),
+    "slow": ("a rank that makes each step late", "late_data", "sleeps"),
+    "after": (
+        "a rank that waits for its uploader after the last step",
+        "after_all",
+        "waits for a lock or another thread",
+    ),
 }
 #: How the ranks of a launch work together in a step.
 WAYS = ("direct", "ddp", "fsdp", "pipeline")
