@@ -78,46 +78,34 @@ def prepare_home(home: Path) -> None:
         parser.write(stream)
 
 
-#: They take longest, and say little that ruff and mypy do not.
-SLOW = ("pep8", "pylint")
-
-
-@pytest.fixture(scope="module")
-def tree(exported_collection: Path, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """What ships, with the settings in tests/: the rules are about content for Ansible, and ruff reads the rest."""
-    tree = tmp_path_factory.mktemp("sanity") / "ansible_collections" / "rankzero" / "slurm"
+def test_ansible_test_sanity(exported_collection: Path, tmp_path: Path) -> None:
+    """On what ships, with the settings in tests/: the rules are about content for Ansible, and ruff reads the rest."""
+    home = CACHE / "ansible-test"
+    prepare_home(home)
+    tree = tmp_path / "ansible_collections" / "rankzero" / "slurm"
     shutil.copytree(exported_collection, tree, symlinks=True)
     for folder in tree.glob("tests/*"):
         if folder.is_dir() and folder.name != "sanity":
             shutil.rmtree(folder)
     for path in (*tree.glob("tests/*.py"), tree / "scripts", tree / "benchmarks", tree / "examples"):
         shutil.rmtree(path) if path.is_dir() else path.unlink(missing_ok=True)
-    return tree
-
-
-def sanity(tree: Path, *words: str) -> None:
-    home = CACHE / "ansible-test"
-    prepare_home(home)
+    left = out_of_reach()
     version = f"{sys.version_info.major}.{sys.version_info.minor}"
     # The interpreter itself, not a shim that picks one by the folder it is called in.
     interpreter = Path(BIN / "python").resolve().parent
     run(
-        *("ansible-test", "sanity", "--python", version, "--color", "no", *words),
+        "ansible-test",
+        "sanity",
+        "--python",
+        version,
+        "--color",
+        "no",
+        *(word for name in left for word in ("--skip-test", name)),
         cwd=tree,
         env={"HOME": str(home), "PATH": f"{BIN}:{interpreter}:/usr/bin:/bin"},
     )
-
-
-def test_ansible_test_sanity(tree: Path) -> None:
-    left = out_of_reach()
-    sanity(tree, *(word for name in (*SLOW, *left) for word in ("--skip-test", name)))
     if left:
         pytest.skip(f"all others passed, but {'; '.join(f'{name} did not run: {why}' for name, why in left.items())}")
-
-
-@pytest.mark.more
-def test_slow_tests(tree: Path) -> None:
-    sanity(tree, *(word for name in SLOW for word in ("--test", name)))
 
 
 def test_no_rule_is_ignored() -> None:
