@@ -367,7 +367,7 @@ def test_the_reason_below_an_exception_of_nccl_goes_before_it() -> None:
     )
     reason = "ncclInvalidUsage: invalid usage.\nLast error:\nFailed to initialize any NET plugin\n"
     assert root(raised(error) + reason)[0] == "nccl_network"
-    assert root(raised(error) + "a lamp\n" * 20 + reason)[0] == "exception"
+    assert root(raised(error) + "a lamp\n" * 20 + reason)[0] == "duplicate_gpu"
 
 
 def test_a_syntax_error_at_the_end_of_a_file_is_no_damaged_checkpoint() -> None:

@@ -20,15 +20,17 @@ FAMILIES = r"""
  module (`setup.modules`) or from conda; a newer glibc may not.", "regex": "version
  [`']?(?:GLIBC|GLIBCXX|CXXABI)_[\\d.]+'? not found", "strength": 30, "needles": ["version 'CXXABI_", "version
  'GLIBCXX_", "version 'GLIBC_", "version CXXABI_", "version GLIBCXX_", "version GLIBC_", "version `CXXABI_",
- "version `GLIBCXX_", "version `GLIBC_"]}], "raises": [{"regex": "module compiled against (?:API|ABI)
- version|Detected that PyTorch and \\S+ were compiled with different CUDA|object has no attribute
- '(?:__version__|_C)'", "strength": 30}, {"what": "a module is imported before it is complete", "remedy": "Two
- modules import each other, or a file of the program has the name of that package: rename the file, or import where
- the name is used.", "regex": "partially initiali[sz]ed module", "strength": 32}, {"what": "the code expects another
- version of a package", "remedy": "The code expects another version of that package: choose versions that fit each
- other in the project (`environment.project`) and lock them. If the project has them, another copy comes first:
- `env.PYTHONPATH`, `setup.modules`, the image. `preflight.imports` shows each package's version on each node.",
- "regex": "module
+ "version `GLIBCXX_", "version `GLIBC_"]}], "raises": [{"what": "a compiled extension was not loaded", "remedy":
+ "The last line of the message says why: a library that is missing (`setup.modules`, `container.image`), or one that
+ is too old.", "regex": "ImportError: NOTE: You may need to run \"export LD_LIBRARY_PATH", "strength": 30},
+ {"regex": "module compiled against (?:API|ABI) version|Detected that PyTorch and \\S+ were compiled with different
+ CUDA|object has no attribute '(?:__version__|_C)'", "strength": 30}, {"what": "a module is imported before it is
+ complete", "remedy": "Two modules import each other, or a file of the program has the name of that package: rename
+ the file, or import where the name is used.", "regex": "partially initiali[sz]ed module", "strength": 32}, {"what":
+ "the code expects another version of a package", "remedy": "The code expects another version of that package:
+ choose versions that fit each other in the project (`environment.project`) and lock them. If the project has them,
+ another copy comes first: `env.PYTHONPATH`, `setup.modules`, the image. `preflight.imports` shows each package's
+ version on each node.", "regex": "module
  '(?:torch|transformers|triton|deepspeed|jax|flax|megatron|apex|flash_attn|transformer_engine)[\\w.]*' has no
  attribute", "strength": 30}, {"what": "the code expects another version of a package", "remedy": "The code expects
  another version of that package: choose versions that fit each other in the project (`environment.project`) and
@@ -213,7 +215,11 @@ ot found)|Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset
  "strength": 13, "needles": ["Timed out waiting "]}, {"regex": "[Ww]atchdog (?:thread )?got stuck|got stuck for
  \\d+|making progress in monitoring|Heartbeat monitor timed out", "strength": 11, "needles": ["Heartbeat monitor
  timed out", "atchdog got stuck", "atchdog thread got stuck", "got stuck for ", "making progress in monitoring"]},
- {"regex": "Getting socket times out|Remote Rank did not send the data in time", "strength": 31, "needles":
+ {"what": "rank {other} waited in a collective for others that did not come", "remedy": "Read the log of rank
+ {other} from its last step on: its line names the collective. Then look for the rank that did not take part in it.
+ `debug: true` records each collective.", "retry": true, "regex": "[Rr]eceived a dump signal due to a collective
+ timeout from +rank (?P<other>\\d+)", "strength": 12, "needles": ["eceived a dump signal due to a collective timeout
+ from"]}, {"regex": "Getting socket times out|Remote Rank did not send the data in time", "strength": 31, "needles":
  ["Getting socket times out", "Remote Rank did not send the data in time"]}, {"what": "ranks called different
  collectives at the same point", "remedy": "The message names the two calls: operation, shape or type differ. A
  branch, a batch or a list of parameters is not the same on all ranks; another try will not help.", "regex":
@@ -336,12 +342,12 @@ ot found)|Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset
  ["NVRM: Xid", "NVRM: fallen off the bus", "Xid (PCI"]}, {"regex": "[Uu]ncorrectable (?:ECC|NVLink)(?! errors?:?
  *0\\b)|GPU (?:is lost|has fallen off the bus)|double bit ECC", "strength": 30, "needles": ["GPU has fallen off the
  bus", "GPU is lost", "double bit ECC", "ncorrectable "]}, {"regex": "CUDA error\\((?:7\\d\\d|46|100|999)\\), |CUDA
- error: (?:unknown error|initialization error|all CUDA-capable devices are busy|system not yet initialized|hardware
- stack error|mapping of buffer|driver shutting down|uncorrectable)|Cuda failure (?:\\d+ )?\\'(?!out of memory|driver
- shutting)", "strength": 30, "needles": ["UDA error(", "UDA error: all CUDA-capable devices are busy", "UDA error:
- driver shutting down", "UDA error: hardware stack error", "UDA error: initialization error", "UDA error: mapping of
- buffer", "UDA error: system not yet initialized", "UDA error: uncorrectable", "UDA error: unknown error", "uda
- failure "]}, {"what": "an operation on the GPU failed", "remedy": "Mostly a kernel reads outside of its memory:
+ error: (?:unknown error|all CUDA-capable devices are busy|system not yet initialized|hardware stack error|mapping
+ of buffer|driver shutting down|uncorrectable)|Cuda failure (?:\\d+ )?\\'(?!out of memory|driver
+ shutting|initialization error)", "strength": 30, "needles": ["UDA error(", "UDA error: all CUDA-capable devices are
+ busy", "UDA error: driver shutting down", "UDA error: hardware stack error", "UDA error: mapping of buffer", "UDA
+ error: system not yet initialized", "UDA error: uncorrectable", "UDA error: unknown error", "uda failure "]},
+ {"what": "an operation on the GPU failed", "remedy": "Mostly a kernel reads outside of its memory:
  `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one node alone fails so again, exclude it:
  `resources.exclude`.", "regex": "CUDA error: (?:an illegal (?:memory access|instruction)|unspecified launch
  failure|misaligned address)|CU(?:BLAS|DNN)_STATUS_(?:EXECUTION_FAILED|INTERNAL_ERROR|MAPPING_ERROR)", "strength":
@@ -358,24 +364,44 @@ ot found)|Not a gzipped file|header (?:too (?:large|small)|is too)|InvalidOffset
  that ended or waits elsewhere lets this one wait. `npu-smi info` shows whether the NPU is well; if it happens on
  the same node again, exclude it (`resources.exclude`).", "retry": true, "regex": "NPU function error|wait for
  compute device to finish failed, runtime result", "strength": 15, "needles": ["NPU function error", "wait for
- compute device to finish failed, runtime result"]}, {"what": "cuDNN could not start on the GPU", "remedy": "Mostly
- the memory of the GPU is full when it starts: see who uses it (`monitor.gpu`), and take less. Else compare the
- versions of the driver, CUDA and the framework on that node.", "regex": "cuDNN failed to initialize", "strength":
- 30, "needles": ["cuDNN failed to initialize"]}, {"what": "another process uses the TPU", "remedy": "End the process
- that the line names, or start one process of the program on a node.", "regex": "The TPU is already in use by",
- "strength": 32, "needles": ["The TPU is already in use by"]}, {"remedy": "The rank asks for a GPU that it does not
- see: compare `resources.gpus_per_node` with the processes that the program starts on a node, set no
- `CUDA_VISIBLE_DEVICES` in `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "CUDA error:
- (?:invalid device ordinal|no CUDA-capable device)|Invalid CUDAPlace\\(", "strength": 30, "needles": ["CUDA error:
- invalid device ordinal", "CUDA error: no CUDA-capable device", "Invalid CUDAPlace("]}, {"regex": "unable to create
+ compute device to finish failed, runtime result"]}, {"what": "two GPUs of the node cannot read each other's
+ memory", "remedy": "No network is concerned. Let every process see all GPUs of the node and choose by its
+ LOCAL_RANK (no `CUDA_VISIBLE_DEVICES` in `env`). If these GPUs have no path between them, `env.NCCL_P2P_DISABLE: 1`
+ lets NCCL copy through the host.", "regex": "NCCL WARN .*failed to open CUDA IPC handle|(?:CUDA error|Cuda
+ failure)\\W.*peer access is not supported", "strength": 31, "needles": ["failed to open CUDA IPC handle", "peer
+ access is not supported"]}, {"what": "CUDA could not start in a process", "remedy": "Mostly CUDA was used before
+ the process was forked: start processes with `spawn`, and touch no GPU before. Else the driver in the container
+ does not fit that of the node. Only if one node alone fails so, exclude it: `resources.exclude`.", "regex":
+ "(?:CUDA error: |Cuda failure (?:\\d+ )?')initialization error", "strength": 24, "needles": ["initialization
+ error"]}, {"what": "cuDNN could not start on the GPU", "remedy": "Compare the versions of cuDNN, CUDA and the
+ driver with those that the framework was built for. Another cuDNN may come first: see `LD_LIBRARY_PATH`,
+ `setup.modules` and the image. Only where the lines beside it say that few bytes are free is it the memory.",
+ "regex": "Could not create cudnn handle: CUDNN_STATUS_(?!ALLOC_FAILED)", "strength": 31, "needles": ["Could not
+ create cudnn handle: CUDNN_STATUS_"]}, {"what": "cuDNN could not start on the GPU", "remedy": "Mostly the memory of
+ the GPU is full when it starts: see who uses it (`monitor.gpu`), and take less. Else compare the versions of the
+ driver, CUDA and the framework on that node.", "regex": "cuDNN failed to initialize", "strength": 30, "needles":
+ ["cuDNN failed to initialize"]}, {"what": "the TPU is not initialised, mostly because its worker ended and was
+ started again", "remedy": "Launch again; see in the log of the TPU's worker why it ended. If it comes at once, the
+ program must initialise the TPU before its first operation.", "retry": true, "regex": "Failed precondition: The TPU
+ system has not been initialized", "strength": 14, "needles": ["Failed precondition: The TPU system has not been
+ initialized"]}, {"what": "another process uses the TPU", "remedy": "End the process that the line names, or start
+ one process of the program on a node.", "regex": "The TPU is already in use by", "strength": 32, "needles": ["The
+ TPU is already in use by"]}, {"remedy": "The rank asks for a GPU that it does not see: compare
+ `resources.gpus_per_node` with the processes that the program starts on a node, set no `CUDA_VISIBLE_DEVICES` in
+ `env`, and let each rank use the device of its LOCAL_RANK.", "regex": "CUDA error: (?:invalid device ordinal|no
+ CUDA-capable device)|Invalid CUDAPlace\\(", "strength": 30, "needles": ["CUDA error: invalid device ordinal", "CUDA
+ error: no CUDA-capable device", "Invalid CUDAPlace("]}, {"regex": "unable to create
  StreamExecutor|\\bCUDA_ERROR_(?:INVALID_DEVICE|DEVICE_UNAVAILABLE|ECC_UNCORRECTABLE|SYSTEM_NOT_READY|DEVICE_NOT_LIC
 ENSED)\\b", "strength": 30, "needles": ["CUDA_ERROR_DEVICE_NOT_LICENSED", "CUDA_ERROR_DEVICE_UNAVAILABLE",
  "CUDA_ERROR_ECC_UNCORRECTABLE", "CUDA_ERROR_INVALID_DEVICE", "CUDA_ERROR_SYSTEM_NOT_READY", "unable to create
  StreamExecutor"]}, {"regex": "THCudaCheck FAIL (?!.*out of memory)", "strength": 16, "needles": ["THCudaCheck FAIL
  "]}, {"regex": "Unable to determine the device handle for", "strength": 16, "needles": ["Unable to determine the
- device handle for"]}], "raises": [{"what": "an operation on the GPU failed", "remedy": "Mostly a kernel reads
- outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which operation. Only if one node alone fails so again,
- exclude it: `resources.exclude`.", "regex":
+ device handle for"]}], "raises": [{"what": "cuDNN could not start on the GPU", "remedy": "Compare the versions of
+ cuDNN, CUDA and the driver with those that the framework was built for. Another cuDNN may come first: see
+ `LD_LIBRARY_PATH`, `setup.modules` and the image. Only where the lines beside it say that few bytes are free is it
+ the memory.", "regex": "DNN library initialization failed", "strength": 30}, {"what": "an operation on the GPU
+ failed", "remedy": "Mostly a kernel reads outside of its memory: `env.CUDA_LAUNCH_BLOCKING: 1` shows which
+ operation. Only if one node alone fails so again, exclude it: `resources.exclude`.", "regex":
  "CUDA_ERROR_(?:ILLEGAL|LAUNCH|MISALIGNED|INVALID_(?:VALUE|HANDLE|CONTEXT))|cudaError(?:Illegal|Launch|Misaligned|In
 validValue|InvalidConfiguration|InvalidResourceHandle)", "strength": 23}, {"what": "no GPU that computes in bf16 is
  visible", "remedy": "bf16 needs an Ampere GPU or a newer one: fp16 in `command`, or another `resources.gpu_type`.
@@ -443,10 +469,13 @@ ack|Nvlink)\\w*|CUDA (?:failure|exception|initiali[sz]ation)|NVML.*(?:not found|
  GPU being available", "strength": 16, "needles": ["CUDA Setup failed despite GPU being available", "Could not find
  the bitsandbytes CUDA binary at", "Could not load bitsandbytes native library: "]}, {"regex": "(?:HIP|CUDA) error:
  invalid device function|Cuda failure (?:\\d+ )?'invalid device function", "strength": 32, "needles": ["'invalid
- device function", "CUDA error: invalid device function", "HIP error: invalid device function"]}], "raises":
- [{"regex": "CUDAMismatchException|does not match the version torch was compiled|detected CUDA version
- .*mismatches|only supports? (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)|[Cc]ompute capability|Torch not compiled
- with CUDA
+ device function", "CUDA error: invalid device function", "HIP error: invalid device function"]}, {"what": "a
+ library has no code for this GPU", "remedy": "The line or those beside it name the library and the GPU (gfx...):
+ take a release of it, or of ROCm and torch, that was built for that GPU (`container.image`, `setup.modules`), or
+ another `resources.gpu_type`.", "regex": "hipErrorNoBinaryForGpu|Cannot find CO in the bundle", "strength": 11,
+ "needles": ["Cannot find CO in the bundle", "hipErrorNoBinaryForGpu"]}], "raises": [{"regex":
+ "CUDAMismatchException|does not match the version torch was compiled|detected CUDA version .*mismatches|only
+ supports? (?:Ampere|Hopper|Turing|Volta|Ada|Blackwell)|[Cc]ompute capability|Torch not compiled with CUDA
  enabled|lib(?:cuda|cudart|cudnn|cublas|nccl|nvrtc|cusparse|cufft|nvJitLink)\\S*\\.so|CUDNN_STATUS_(?:NOT_INITIALIZE
 D|VERSION|SUBLIBRARY)|[Ff]ailed to initialize NVML: Driver/library version mismatch|CUDA_HOME (?:environment
  variable )?is not set|CUDA_HOME does not
@@ -481,17 +510,19 @@ aError(?:NoKernelImage|InsufficientDriver|UnsupportedPtx|InvalidPtx|NoBinary|Sys
  GPU memory trying to allocate|BFCArena.*Failed to allocate memory for requested buffer", "strength": 30, "needles":
  [" failed: out of memory", "Failed to allocate memory for requested buffer", "Malloc for kernel ", "Out of GPU
  memory trying to allocate", "Out of Memory!!! Request memory size", "Out of memory error on GPU ", "THCudaCheck
- FAIL "]}, {"what": "the accelerator's memory (HBM) is full", "regex": "RESOURCE_EXHAUSTED: Attempting to
- (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 16, "needles": ["RESOURCE_EXHAUSTED: Attempting to
- "]}], "raises": [{"what": "one tensor of {size} was asked for: its shape is wrong", "remedy": "No GPU has so much,
- and a smaller batch does not help: look at the line of the program that the traceback names. Mostly two shapes are
- broadcast against each other, or a size is negative, not initialised, or in another unit.", "regex":
- "(?:(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|RESOURCE_EXHAUSTED: ).*[Tt]r(?:ied|ying) to allocate
- (?P<size>(?:\\d{4,}\\.\\d+ GiB|[\\d.]+ [TPE]iB|\\d{13,} bytes))", "strength": 34}, {"what": "the accelerator's
- memory (HBM) is full", "regex": "[Rr]an out of memory in memory space hbm|Exceeded hbm capacity|Attempting to
- (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 32}, {"regex": "(?:CUDA|HIP|XPU|NPU|MPS backend)
- out of memory(?:\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?)?", "strength": 30}, {"regex":
- "RESOURCE_EXHAUSTED: .*(?:[Oo]ut of memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA
+ FAIL "]}, {"what": "the accelerator's memory (HBM) is full", "regex": "(?:^|RESOURCE_EXHAUSTED: )Attempting to
+ (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 16, "needles": [" at the bottom of memory"]},
+ {"regex": "Execution of replica \\d+ failed: RESOURCE_EXHAUSTED: Out of memory", "strength": 16, "needles": ["
+ failed: RESOURCE_EXHAUSTED: Out of memory"]}], "raises": [{"what": "one tensor of {size} was asked for: its shape
+ is wrong", "remedy": "No GPU has so much, and a smaller batch does not help: look at the line of the program that
+ the traceback names. Mostly two shapes are broadcast against each other, or a size is negative, not initialised, or
+ in another unit.", "regex": "(?:(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory|RESOURCE_EXHAUSTED:
+ ).*[Tt]r(?:ied|ying) to allocate (?P<size>(?:\\d{4,}\\.\\d+ GiB|[\\d.]+ [TPE]iB|\\d{13,} bytes))", "strength": 34},
+ {"what": "the accelerator's memory (HBM) is full", "regex": "[Rr]an out of memory in memory space hbm|Exceeded hbm
+ capacity|Attempting to (?:reserve|allocate) \\S+ at the bottom of memory", "strength": 32}, {"regex":
+ "(?:CUDA|HIP|XPU|NPU|MPS backend) out of memory(?:\\.? ?\\(?Tried to allocate (?P<size>[\\d.]+ \\w+)?)?",
+ "strength": 30}, {"regex": "RESOURCE_EXHAUSTED: .*(?:[Oo]ut of
+ memory|[Aa]llocat)|CUDA_ERROR_OUT_OF_MEMORY|cudaErrorMemoryAllocation|CUDA
  error\\(2\\)|(?<!lang\\.)\\bOutOfMemoryError\\b|OOM when allocating tensor", "strength": 30}, {"regex": "No
  available memory for the cache blocks", "strength": 30}, {"regex": "(?:CUDA|HIP)(?: driver)? error: out of
  memory|Triton Error \\[(?:CUDA|HIP)\\]: out of memory|cupy.*Out of memory allocating|ResourceExhaustedError",
@@ -509,8 +540,12 @@ aError(?:NoKernelImage|InsufficientDriver|UnsupportedPtx|InvalidPtx|NoBinary|Sys
  "says": [{"what": "there are no batches to train on", "remedy": "The data loader of the training is empty: look at
  the path and the filters of the data, and at a batch size that is larger than the data of a rank (`drop_last`).",
  "regex": "`Trainer\\.fit` stopped: No training batches", "strength": 14, "needles": ["`Trainer.fit` stopped: No
- training batches"]}], "raises": [{"regex": "EOFError: Compressed file ended|ReadError: \\(?[\\\"']?(?:unexpected
- end of data|not a gzip file)|zlib\\.error", "strength": 30}, {"regex": "generator raised
+ training batches"]}], "raises": [{"what": "a column of the data is too large for one Arrow table", "remedy":
+ "Nothing is wrong with a record: a column of text holds 2 GB at most in one table. Prepare the data in smaller
+ pieces: `batch_size` and `writer_batch_size` of `datasets.map`, shorter texts, or more and smaller files.",
+ "regex": "offset overflow while concatenating arrays", "strength": 31}, {"regex": "EOFError: Compressed file
+ ended|ReadError: \\(?[\\\"']?(?:unexpected end of data|not a gzip file)|zlib\\.error", "strength": 30}, {"regex":
+ "generator raised
  StopIteration|pyarrow\\.lib\\.Arrow\\w+|DatasetGenerationError|DatasetGenerationCastError|UnidentifiedImageError|im
 age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s? .*not (?:found|in|present)\\b|not
  in the dataset(?! registry)|num_samples should be a positive integer|(?:[Dd]ataset|[Dd]ata ?loader|[Bb]atch).*
@@ -559,7 +594,9 @@ age file is truncated|UnicodeDecodeError|JSONDecodeError|(?:[Cc]olumn|Feature)s?
  of its LOCAL_RANK before the first collective (`torch.cuda.set_device(local_rank)`), and start as many ranks a node
  as `resources.gpus_per_node` says. The program must not name a fixed device.", "look": "Compare the devices of the
  ranks of that node: each needs the one of its local rank.", "retry": false, "says": [{"regex": "Duplicate GPU
- detected", "strength": 31, "needles": ["Duplicate GPU detected"]}], "raises": []},
+ detected", "strength": 31, "needles": ["Duplicate GPU detected"]}], "raises": [{"what": "NCCL refused how it was
+ used, mostly because two ranks use one GPU", "regex": "NCCL error(?: in)?:.{0,300}invalid usage", "strength":
+ 22}]},
 {"family": "env_not_set", "what": "an environment variable is not set: {variable}", "remedy": "Start the program
  with `command`, not in `setup.commands` or under its own srun: `launcher.kind: srun` and `torchrun` both set RANK,
  WORLD_SIZE, MASTER_ADDR and the rest for every rank. Other variables belong in `env` or `secrets`.", "look": "See
@@ -650,13 +687,21 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  `env.GLOO_SOCKET_IFNAME` (one name, no `^`), the same as for NCCL. Asynchronous checkpoints use Gloo even where
  training uses NCCL. 127.0.x.x means that /etc/hosts maps the host's own name to loopback.", "look": "See which
  interface and address each node took, and whether the others can reach it.", "retry": false, "says": [{"regex":
- "gloo.*connect \\[?127\\.\\d+\\.\\d+\\.\\d+|gloo.*connect \\[?::1\\]|[Uu]nable to find address for: |connect\\(\\)
- timeout, remote=\\[|gloo.*(?:Connection refused|No route to host|Network is unreachable|ifa !=
- nullptr|makeDeviceForInterface)|gloo.{0,300}[Cc]onnect(?:FullMesh|\\(\\))? .{0,300}(?:timed? ?out|[Rr]efused)|Gloo
- connectFullMesh failed", "strength": 30, "needles": ["Connect ", "Connect() ", "ConnectFullMesh ", "Connection
- refused", "Network is unreachable", "No route to host", "connect ", "connect() ", "connectFullMesh ", "ifa !=
- nullptr", "makeDeviceForInterface", "nable to find address for: "]}], "raises": [{"regex":
- "gloo/transport/tcp/\\w+\\.cc:\\d+\\] no error", "strength": 21}]},
+ "gloo.*connect \\[?127\\.\\d+\\.\\d+\\.\\d+|gloo.*connect \\[?::1\\]|[Uu]nable to find address for: |gloo.*(?:No
+ route to host|Network is unreachable|ifa != nullptr|makeDeviceForInterface)|Gloo connectFullMesh
+ failed(?!.*(?:[Rr]efused|[Tt]imed? ?out))", "strength": 30, "needles": ["Gloo connectFullMesh failed", "Network is
+ unreachable", "No route to host", "connect 127.", "connect ::1]", "connect [127.", "connect [::1]", "ifa !=
+ nullptr", "makeDeviceForInterface", "nable to find address for: "]}, {"what": "Gloo reached the other node, and no
+ rank listened there", "remedy": "The rank at that address ended first (read the end of its log), or the ranks make
+ their groups in another order: each rank must call `new_group` for every group, in the same order. If all ranks go
+ on, Gloo took the address of another network: `env.GLOO_SOCKET_IFNAME`.", "retry": true, "regex":
+ "gloo.{0,300}[Cc]onnect.{0,300}[Rr]efused", "strength": 22, "needles": ["Connect", "connect"]}, {"what": "Gloo did
+ not reach another rank in time", "remedy": "The rank at the other end came late or ended (its log says why), or
+ cannot be reached: let every node take the interface with the route to the head node (`fabric: auto`, or
+ `env.GLOO_SOCKET_IFNAME`), and see whether a firewall is between the nodes.", "retry": true, "regex":
+ "gloo.{0,300}[Cc]onnect(?:FullMesh|\\(\\))? .{0,300}timed? ?out|connect\\(\\) timeout, remote=\\[", "strength": 22,
+ "needles": ["Connect ", "Connect() ", "ConnectFullMesh ", "connect ", "connect() ", "connectFullMesh "]}],
+ "raises": [{"regex": "gloo/transport/tcp/\\w+\\.cc:\\d+\\] no error", "strength": 21}]},
 {"family": "host_oom_killed", "what": "the job's memory on the host is full and the kernel killed a process",
  "remedy": "More memory a node (`resources.memory`; 0 is all of it), fewer data loader workers, or less read into
  memory at once.", "look": "Compare the memory that the step used with its request (`sacct -j JOB -o
@@ -755,19 +800,23 @@ arrow|db|lmdb|tfrecords?)\\b)|EntryNotFound", "strength": 28}, {"regex": "[Cc]an
  `environment.project`, `setup.modules`, `env.PYTHONPATH`.", "look": "Run the import on a node with the Python of
  the ranks: the package may be absent, another version, or hidden by another copy.", "retry": false, "says":
  [{"regex": "^\\S*python[\\d.]*: No module named '?(?P<module>[\\w.]+)'?$", "strength": 30, "needles": [": No module
- named "]}, {"regex": "while finding module specification for '(?P<module>[\\w.]+)'|error while loading shared
- libraries: (?P<library>[^:\\s]+)", "strength": 30, "needles": ["error while loading shared libraries: ", "while
- finding module specification for '"]}], "raises": [{"what": "torch.compile finds no triton that works", "remedy":
- "Add `triton` of the release that this torch wants to the project (`environment.project`) and lock it; it needs a
- GPU and its driver on the node. Without torch.compile the program needs none.", "regex": "Cannot find a working
- triton installation", "strength": 31}, {"regex": "(?:ModuleNotFoundError|ImportError): No module named
- '?(?P<module>[\\w.]+)", "strength": 30}, {"remedy": "Another copy of the package comes first, often the one in the
- image: put the folder of your own copy in `env.PYTHONPATH` (for example 3rdparty/Megatron-LM below the mounted
- code), or install it in `environment.project`. `preflight.imports` shows each package's version on each node.",
- "regex": "(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>megatron\\.[\\w.]+)", "strength": 31},
- {"what": "a module of the program is not found: {module}", "remedy": "It has the name of a module of the program
- itself: start the program in the folder that holds it, or name that folder in `env.PYTHONPATH`. Else add the
- package to `environment.project` and lock it.", "regex": "No module named
+ named "]}, {"regex": "while finding module specification for '(?P<module>[\\w.]+)'", "strength": 30, "needles":
+ ["while finding module specification for '"]}, {"what": "a shared library could not be loaded: {library}",
+ "remedy": "It is a library of the system, no Python package. It is missing on the node or in the image, or is not
+ where the loader looks: `setup.modules` of the site (MPI, CUDA, a compiler), its folder in `env.LD_LIBRARY_PATH`,
+ another `container.image`, or a wheel that brings it (such as opencv-python-headless). `ldd FILE` in the job names
+ all that are missing.", "regex": "error while loading shared libraries: (?P<library>[^:\\s]+)", "strength": 30,
+ "needles": ["error while loading shared libraries: "]}], "raises": [{"what": "torch.compile finds no triton that
+ works", "remedy": "Add `triton` of the release that this torch wants to the project (`environment.project`) and
+ lock it; it needs a GPU and its driver on the node. Without torch.compile the program needs none.", "regex":
+ "Cannot find a working triton installation", "strength": 31}, {"regex": "(?:ModuleNotFoundError|ImportError): No
+ module named '?(?P<module>[\\w.]+)", "strength": 30}, {"remedy": "Another copy of the package comes first, often
+ the one in the image: put the folder of your own copy in `env.PYTHONPATH` (for example 3rdparty/Megatron-LM below
+ the mounted code), or install it in `environment.project`. `preflight.imports` shows each package's version on each
+ node.", "regex": "(?:ModuleNotFoundError|ImportError): No module named '?(?P<module>megatron\\.[\\w.]+)",
+ "strength": 31}, {"what": "a module of the program is not found: {module}", "remedy": "It has the name of a module
+ of the program itself: start the program in the folder that holds it, or name that folder in `env.PYTHONPATH`. Else
+ add the package to `environment.project` and lock it.", "regex": "No module named
  '?(?P<module>(?:src|utils?|models?|datasets?_\\w+|configs?|envs?|data|train\\w*|helpers?|layers|lib|common|core|too
 ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strength": 31}, {"what": "a compiled part
  of a package is missing: {module}", "remedy": "The copy that is imported was built for another Python: see the
@@ -798,9 +847,11 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  lacks a name: {module}", "remedy": "Look at the file that it names: the name is not defined there, or the two files
  import each other. An older copy of the file comes first if it is defined in yours.", "regex": "ImportError: cannot
  import name '(?P<module>[^']+)' from .*\\(/(?!lib/python|.*(?:(?:site|dist)-packages|/lib/python|unknown
- location))", "strength": 31}, {"what": "a library of the system is missing", "remedy": "A library of the system is
- missing on the node or in the image: `setup.modules`, another `container.image`, or a wheel that brings it (such as
- opencv-python-headless).", "regex": "ImportError: lib\\S+: cannot open shared object file", "strength": 30},
+ location))", "strength": 31}, {"what": "a shared library could not be loaded: {library}", "remedy": "It is a
+ library of the system, no Python package. It is missing on the node or in the image, or is not where the loader
+ looks: `setup.modules` of the site (MPI, CUDA, a compiler), its folder in `env.LD_LIBRARY_PATH`, another
+ `container.image`, or a wheel that brings it (such as opencv-python-headless). `ldd FILE` in the job names all that
+ are missing.", "regex": "ImportError: (?P<library>lib[^:\\s]+): cannot open shared object file", "strength": 30},
  {"regex": "packages that were not found in your environment. (?P<module>[\\w-]+(?:, [\\w-]+)*)", "strength": 30},
  {"regex": "the package (?P<module>[\\w-]+) seems to be not installed", "strength": 30}, {"regex":
  "(?P<module>Ninja) is required to load C\\+\\+ extensions|requires the following packages that were not
@@ -814,7 +865,11 @@ ls|scripts?|modules|networks?|loss(?:es)?|options)(?:\\.[\\w.]+)?)'?$", "strengt
  from a process or a network that went away.", "look": "Read the last line of the error stack below that line, and
  the last words of the other ranks before it.", "retry": false, "says": [{"regex": "Fatal error in
  (?P<call>(?:P?MPI|internal)_(?!Init)\\w+): (?P<why>[^,]{1,120}?)(?:, error stack:?)?$", "strength": 14, "needles":
- ["Fatal error in "]}], "raises": []},
+ ["Fatal error in "]}, {"what": "the program called {call} {when}", "remedy": "It is a mistake in the program: MPI
+ must be started first (`from mpi4py import MPI`, `MPI_Init`), and no call may follow its end. A library that was
+ built with another MPI than the one that was started says so as well.", "regex": "The (?P<call>MPI_\\w+)\\(\\)
+ function was called (?P<when>before MPI_INIT was invoked|after MPI_FINALIZE was invoked)", "strength": 14,
+ "needles": ["() function was called "]}], "raises": []},
 {"family": "nan_loss", "what": "the loss or a gradient is not a number", "remedy": "Start from the last good
  checkpoint with a lower learning rate, gradient clipping or bf16. If only one rank has it, suspect its GPU
  (`resources.exclude`).", "look": "Look at the loss and the gradient norm of the steps before that line, and whether
@@ -850,11 +905,21 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  each node took. If only one node fails, leave it out: `resources.exclude`.", "look": "Read NCCL's own warnings
  above that line, on each node: the first one names the interface, the peer or the call. `debug: true` makes it
  print more.", "retry": true, "says": [{"regex": "NCCL WARN (?:NET/IB|NET/OFI|NET/Socket|NET/Plugin)?
- ?:?.*(?:failed|error|[Gg]ot completion|timed? ?out|no route|No interface|unreachable)|Got completion (?:from peer
- .*)?with (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w* failed|(?<!\\[Errno 113\\]
- )No route to host|transport retry counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable", "strength": 14,
- "needles": ["Got completion ", "NCCL WARN ", "Network is unreachable", "No route to host", "ibv_create_qp",
- "ibv_modify_qp", "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr", "transport retry counter exceeded"]}, {"what":
+ ?:?(?!.*(?:Broken pipe|closed by|reset by peer)).*(?:failed|error|[Gg]ot completion|timed? ?out|no route|No
+ interface|unreachable)|Got completion (?:from peer .*)?with
+ (?:error|status=)|ibv_(?:modify_qp|reg_mr|create_qp|open_device|poll_cq)\\w* failed|(?<!\\[Errno 113\\] )No route
+ to host|transport retry counter exceeded|(?<!\\[Errno 101\\] )Network is unreachable", "strength": 14, "needles":
+ ["Got completion ", "NCCL WARN ", "Network is unreachable", "No route to host", "ibv_create_qp", "ibv_modify_qp",
+ "ibv_open_device", "ibv_poll_cq", "ibv_reg_mr", "transport retry counter exceeded"]}, {"what": "the network adapter
+ refused a queue or memory", "remedy": "Mostly a process may not lock the memory that the adapter needs: `ulimit -l`
+ in the job must be `unlimited`, also in a container; the site sets it. For a GPU's memory, the driver
+ nvidia-peermem must be loaded on the node: `env.NCCL_NET_GDR_LEVEL: LOC` does without.", "regex":
+ "ibv_(?:create_(?:cq|qp)|reg_mr)\\w* failed", "strength": 15, "needles": ["ibv_create_cq", "ibv_create_qp",
+ "ibv_reg_mr"]}, {"what": "the network adapter refused a queue or memory", "remedy": "Mostly a process may not lock
+ the memory that the adapter needs: `ulimit -l` in the job must be `unlimited`, also in a container; the site sets
+ it. For a GPU's memory, the driver nvidia-peermem must be loaded on the node: `env.NCCL_NET_GDR_LEVEL: LOC` does
+ without.", "regex": "Got completion .{0,120}(?:error |status=)4\\b", "strength": 15, "needles": ["Got completion
+ "]}, {"regex": "NCCL WARN NET/OFI Couldn't", "strength": 14, "needles": ["NCCL WARN NET/OFI Couldn't"]}, {"what":
  "NCCL found no interface or plugin of the name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`,
  `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not have: leave it out, or let `fabric` set it
  (`fabric: auto`). `ip -br address` on the node lists its interfaces.", "regex": "no socket interface found|Failed
@@ -871,27 +936,31 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  {"what": "the node at the other end of InfiniBand did not answer", "remedy": "A process there ended first (its log
  says why), or the link, the switch or the settings of the fabric are at fault: `ibstat` on both nodes, and the
  counters of their ports. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "retry": true, "regex": "Transport retry
- count exceeded on \\S+", "strength": 14, "needles": ["Transport retry count exceeded on "]}, {"regex":
- "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid usage|invalid
- argument)).*(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles":
- ["DistBackendError", "NCCL error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect:
- |Call to connect |Connect to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ",
- "socketStartConnect: "]}, {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy":
- "Name the interface that the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback:
- /etc/hosts maps the host's own name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes
- IPv4.", "regex": "[Cc]onnect to (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed(?! ?: Connection refused)",
- "strength": 17, "needles": ["Connect to ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}",
- "regex": "NCCL operation .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be
- unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"what": "NCCL found no interface or plugin of the
- name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that
- node does not have: leave it out, or let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its
- interfaces.", "regex": "no socket interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex":
- "ibv_\\w+ failed", "strength": 30}]},
+ count exceeded on \\S+", "strength": 14, "needles": ["Transport retry count exceeded on "]}, {"what": "NCCL failed,
+ and the process aborted: {reason}", "remedy": "Read NCCL's own warnings above that line, in the log of each rank:
+ `debug: true` makes it print them. They name the call, the interface or the GPU that failed.", "retry": true,
+ "regex": "^\\s*what\\(\\): +NCCL [Ee]rror\\b.{0,200}(?P<reason>internal error|unhandled \\w+ error)", "strength":
+ 15, "needles": ["internal error", "unhandled "]}, {"regex": "^(?!.*(?:ncclRemoteError|remote process|closed by|got
+ 0 bytes|terminate called|invalid usage|invalid argument)).*(?:NCCL error
+ in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles": ["DistBackendError", "NCCL
+ error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect: |Call to connect |Connect
+ to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ", "socketStartConnect: "]},
+ {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy": "Name the interface that
+ the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback: /etc/hosts maps the host's own
+ name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes IPv4.", "regex": "[Cc]onnect to
+ (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed(?! ?: Connection refused)", "strength": 17, "needles": ["Connect to
+ ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation .{1,200} failed:
+ (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?",
+ "strength": 22}, {"what": "NCCL found no interface or plugin of the name that it was given", "remedy":
+ "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not have: leave it out, or
+ let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its interfaces.", "regex": "no socket
+ interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex": "ibv_\\w+ failed", "strength":
+ 30}]},
 {"family": "nccl_shm", "what": "/dev/shm is full or too small", "remedy": "Give the ranks shared memory: mount the
  host's /dev/shm (`container.mounts`), or fewer data loader workers.", "look": "Look at `df -h /dev/shm` on that
  node while the job runs, also inside the container.", "retry": false, "says": [{"regex": "^(?!.*(?:GPU|device
- limit|[Hh]ardware limit)).*(?:posix_fallocate failed|Error while creating shared memory segment|unable to
- (?:open|mmap|allocate) shared memory|insufficient shared memory|[Nn]o space left on device.*shm|Bus error.*shared
+ limit|[Hh]ardware limit)).*(?:posix_fallocate failed|Error while creating shared memory segment|unable to allocate
+ shared memory|insufficient shared memory|[Nn]o space left on device.*shm|Bus error.*shared
  memory|torch_\\d+_\\d+.*No space left|[Ss]hared memory .*(?:is full|limit|too small))", "strength": 32, "needles":
  ["No space left", "hared memory ", "o space left on device", "posix_fallocate failed", "shared memory"]}],
  "raises": [{"regex": "DataLoader worker \\(pid\\(?s?\\)? [\\d, ]+\\) is killed by signal: Bus error", "strength":
@@ -914,16 +983,19 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  failed, so Slurm did not start the job there", "remedy": "Nothing in the job is wrong: launch again without that
  node (`resources.exclude`), and show the line to the administrators.", "retry": true, "regex": "Prolog failure on
  node (?P<node>\\S+)|slurmd: error: .*prolog failed", "strength": 25, "needles": ["Prolog failure", "prolog
- failed"]}, {"what": "the controller's prolog failed, so Slurm ended the job", "remedy": "Nothing in the job is
- wrong: launch again, and show the line to the administrators if it comes again.", "retry": true, "regex":
- "PrologSlurmctld failed, job killed", "strength": 25, "needles": ["PrologSlurmctld failed, job killed"]}, {"what":
- "Slurm's own copy of the batch script was gone from the node", "remedy": "Nothing in the job is wrong: the spool of
- slurmd on that node is full, on a disk that fails, or was cleared. Launch again without it (`resources.exclude`),
- and show the line to the administrators.", "retry": true, "regex": "execve\\(\\): \\S*/slurm_script: No such file",
- "strength": 40, "needles": ["/slurm_script: No such file"]}, {"what": "Ray lost the connection to a node",
- "remedy": "Look at that node's memory and at its `raylet.out`: it was too busy to answer, or is down.", "regex":
- "has been marked dead because .*missed too many heartbeats", "strength": 14, "needles": ["has been marked dead
- because "]}], "raises": []},
+ failed"]}, {"what": "the site's prolog failed, so Slurm did not start the job there", "remedy": "Nothing in the job
+ is wrong: launch again without that node (`resources.exclude`), and show the line to the administrators.", "retry":
+ true, "regex": "srun: error: (?:Task launch for \\S+ failed on node (?P<node>[^\\s:]+)|Application launch failed):
+ Job prolog failed", "strength": 25, "needles": [": Job prolog failed"]}, {"what": "the controller's prolog failed,
+ so Slurm ended the job", "remedy": "Nothing in the job is wrong: launch again, and show the line to the
+ administrators if it comes again.", "retry": true, "regex": "PrologSlurmctld failed, job killed", "strength": 25,
+ "needles": ["PrologSlurmctld failed, job killed"]}, {"what": "Slurm's own copy of the batch script was gone from
+ the node", "remedy": "Nothing in the job is wrong: the spool of slurmd on that node is full, on a disk that fails,
+ or was cleared. Launch again without it (`resources.exclude`), and show the line to the administrators.", "retry":
+ true, "regex": "execve\\(\\): \\S*/slurm_script: No such file", "strength": 40, "needles": ["/slurm_script: No such
+ file"]}, {"what": "Ray lost the connection to a node", "remedy": "Look at that node's memory and at its
+ `raylet.out`: it was too busy to answer, or is down.", "regex": "has been marked dead because .*missed too many
+ heartbeats", "strength": 14, "needles": ["has been marked dead because "]}], "raises": []},
 {"family": "numpy_abi", "what": "numpy 2 meets code that was built or written for numpy 1", "remedy": "Pin `numpy<2`
  in the project (`environment.project`), lock it and launch again; or take versions of the other packages that know
  numpy 2 (`datasets` from 2.20 on).", "look": "Compare the version of numpy that the ranks import with the one that
@@ -974,8 +1046,10 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
 {"family": "open_files", "what": "a process has too many open files", "remedy": "Raise the number of files that a
  process may open (`ulimit -n` in `setup.commands`), or use fewer data loader workers or
  `torch.multiprocessing.set_sharing_strategy('file_system')`.", "look": "Look at `ulimit -n` in the job, and at `ls
- /proc/PID/fd` of a rank while it runs.", "retry": false, "says": [], "raises": [{"regex": "received 0 items of
- ancdata|Too many open files", "strength": 20}, {"regex": "\\[Errno 24\\]", "strength": 22}]},
+ /proc/PID/fd` of a rank while it runs.", "retry": false, "says": [], "raises": [{"what": "a process could not open
+ shared memory, mostly because it has too many open files", "regex": "unable to open shared memory
+ object(?!.*(?:[Pp]ermission|No such file))", "strength": 22}, {"regex": "received 0 items of ancdata|Too many open
+ files", "strength": 20}, {"regex": "\\[Errno 24\\]", "strength": 22}]},
 {"family": "peer_lost", "what": "another rank went away; its own cause is not in these logs", "remedy": "Read the
  log of the rank or node at the other end: mostly it ended first, and its log says why. If it went on, look at the
  network between the two (`fabric`).", "look": "Compare the last lines of the rank or node at the other end with the
@@ -988,24 +1062,36 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  stopped sending heartbeat", "Broken pipe", "Connection closed by peer", "Connection closed by remote peer",
  "Connection reset by peer", "coordination", "failed to recv, got ", "failed to send, got ", "mca_btl_tcp_",
  "ncclRemoteError", "olled an error from ", "peer process has unexpectedly disconnected", "remote process exited or
- there was a network error"]}, {"what": "a worker of Ray ended, and Ray does not know why", "remedy": "The causes in
- that line are possible ones. Read the worker's own log on its node (`/tmp/ray/session_latest/logs/worker-*`), and
- see whether Slurm or the kernel killed a process there for its memory.", "retry": true, "regex": "worker died or
- was killed while executing a task|actor (?:is dead|died) because its worker process has died", "strength": 11,
- "needles": ["actor died because its worker process has died", "actor is dead because its worker process has died",
- "worker died or was killed while executing a task"]}, {"regex": "JAX distributed service detected fatal errors",
- "strength": 14, "needles": ["JAX distributed service detected fatal errors"]}], "raises": []},
+ there was a network error"]}, {"what": "rank 0, which hosts the store of the ranks, ended while another rank asked
+ it", "remedy": "Read the last lines of rank 0's log, and of its node's: they say why it ended.", "retry": true,
+ "regex": "store->get\\('\\d+'\\) got error: (?:Connection reset|Broken pipe)", "strength": 14, "needles": ["') got
+ error: "]}, {"what": "a worker of vLLM failed as it started, and said why itself", "remedy": "Read the traceback of
+ the worker: it stands above this one, or in the log of that process or node.", "regex": "WorkerProc initialization
+ failed due to an exception in a background process", "strength": 21, "needles": ["WorkerProc initialization failed
+ due to an exception in a background process"]}, {"what": "a worker of Ray ended, and Ray does not know why",
+ "remedy": "The causes in that line are possible ones. Read the worker's own log on its node
+ (`/tmp/ray/session_latest/logs/worker-*`), and see whether Slurm or the kernel killed a process there for its
+ memory.", "retry": true, "regex": "worker died or was killed while executing a task|actor (?:is dead|died) because
+ its worker process has died", "strength": 11, "needles": ["actor died because its worker process has died", "actor
+ is dead because its worker process has died", "worker died or was killed while executing a task"]}, {"regex": "JAX
+ distributed service detected fatal errors", "strength": 14, "needles": ["JAX distributed service detected fatal
+ errors"]}], "raises": []},
 {"family": "permission_denied", "what": "permission is denied: {path}", "remedy": "Write below a folder of yours:
  `checkpoint.dir`, `env.HF_HOME`, `env.TMPDIR`; a container sees what `container.mounts` says, read-only where it
  says `ro`.", "look": "Compare the owner and the mode of that path with the user of the job on that node, also
  inside the container.", "retry": false, "says": [{"regex": "^(?:\\S+: (?:line \\d+: )?)*(?:error:
  )?(?:execve\\(\\): )?(?P<path>/\\S+|\\./\\S+): [Pp]ermission
  denied$|(?:bash|sh|mkdir|cp|mv|tee|touch|rm|ln|tar|install): .*(?:[Pp]ermission denied|Read-only file system)",
- "strength": 12, "needles": ["ead-only file system", "ermission denied"]}], "raises": [{"regex":
- "PermissionError\\b(?!.*(?:[Aa]uthentication|[Cc]redential|overwrite itself)).*?(?:'(?P<path>[^']+)')?$|\\[Errno
- 13\\]|\\[Errno 30\\] Read-only file system|[Rr]ead-only file system|[Pp]ermission denied \\(os error|strerror:
- Permission denied|\\[Errno 1\\] Operation not permitted|PermissionDeniedError", "strength": 30}, {"regex":
- "(?:[Dd]ir(?:ectory)?\\b|/\\S).* (?:is )?not writ(?:e)?able\\b", "strength": 30}]},
+ "strength": 12, "needles": ["ead-only file system", "ermission denied"]}, {"what": "the program of the step may not
+ be executed: {path}", "remedy": "Make the file executable (`chmod +x`), or start it with its interpreter in
+ `command` (`bash FILE`, `python FILE`). If it is executable, a folder above it is closed to you on that node, or it
+ lies on a file system without programs (noexec).", "regex": "(?:execve\\(\\): |FATAL: +exec
+ )(?P<path>[^\\s:]+)(?::| failed:) [Pp]ermission denied", "strength": 14, "needles": [": Permission denied", ":
+ permission denied"]}], "raises": [{"regex": "PermissionError\\b(?!.*(?:[Aa]uthentication|[Cc]redential|overwrite
+ itself)).*?(?:'(?P<path>[^']+)')?$|\\[Errno 13\\]|\\[Errno 30\\] Read-only file system|[Rr]ead-only file
+ system|[Pp]ermission denied \\(os error|strerror: Permission denied|\\[Errno 1\\] Operation not
+ permitted|PermissionDeniedError", "strength": 30}, {"regex": "(?:[Dd]ir(?:ectory)?\\b|/\\S).* (?:is )?not
+ writ(?:e)?able\\b", "strength": 30}]},
 {"family": "preempted_or_cancelled", "what": "the job was preempted or cancelled", "remedy": "Launch again; to
  survive it next time: `checkpoint.requeue: true` with `checkpoint.signal_before_end`. A higher `resources.qos` or
  another `resources.partition` may not be preempted at all.", "look": "See who ended it: `sacct -j JOB -o
@@ -1053,12 +1139,14 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  "got signal SIGTERM", "got signal Signals.SIGTERM", "received SIGTERM", "received Signals.SIGTERM", "received
  signal SIGTERM", "received signal Signals.SIGTERM"]}, {"what": "a signal ended the program (Ctrl-C, a closed
  terminal, or whoever ends the job sends one)", "regex": "^\\S+: line \\d+: +\\d+
- (?:Terminated|Hangup|Interrupt)\\b|^Terminated$|EXIT STRING: (?:Terminated|Hangup|Interrupt)\\b", "strength": 10,
- "needles": ["Terminated", "Hangup", "Interrupt"]}, {"what": "Slurm ended the job or one of its steps with a
- signal", "regex": "\\*\\*\\* (?:JOB|STEP) \\S+ (?:ON \\S+ )?KILLED AT \\S+ WITH SIGNAL \\d+ \\*\\*\\*", "strength":
- 2, "needles": [" WITH SIGNAL "]}], "raises": [{"what": "a signal ended the program (Ctrl-C, a closed terminal, or
- whoever ends the job sends one)", "regex": "^KeyboardInterrupt\\b|\\bSIGTERMException\\b|DataLoader worker .* is
- killed by signal: (?:Terminated|Hangup|Interrupt)", "strength": 11}]},
+ (?:Terminated|Hangup|Interrupt)\\b|^Terminated$|EXIT STRING: (?:Hangup|Interrupt)\\b", "strength": 10, "needles":
+ ["Terminated", "Hangup", "Interrupt"]}, {"what": "a signal ended the program (Ctrl-C, a closed terminal, or whoever
+ ends the job sends one)", "regex": "EXIT STRING: Terminated\\b", "strength": 2, "needles": ["EXIT STRING:
+ Terminated"]}, {"what": "Slurm ended the job or one of its steps with a signal", "regex": "\\*\\*\\* (?:JOB|STEP)
+ \\S+ (?:ON \\S+ )?KILLED AT \\S+ WITH SIGNAL \\d+ \\*\\*\\*", "strength": 2, "needles": [" WITH SIGNAL "]}],
+ "raises": [{"what": "a signal ended the program (Ctrl-C, a closed terminal, or whoever ends the job sends one)",
+ "regex": "^KeyboardInterrupt\\b|\\bSIGTERMException\\b|DataLoader worker .* is killed by signal:
+ (?:Terminated|Hangup|Interrupt)", "strength": 11}]},
 {"family": "private_tmp", "what": "Slurm could not set up the job's private /tmp", "remedy": "Launch again: Slurm
  22.05 can skip this set-up for a requeued job that returns to the same node. If it happens there again, launch
  without the node (`resources.exclude: [{node}]`) and show the line to the administrators.", "look": "Look at the
@@ -1107,11 +1195,14 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  other", "received unexpected process identifier"]}, {"what": "MPI could not start", "remedy": "The lines around
  that one name the call that failed: the network adapter (is it usable on that node, and for jobs?), a peer that was
  not reached, or a launcher that does not fit (`srun --mpi=list`).", "regex": "Fatal error in
- (?:P?MPI_Init|internal_Init)", "strength": 14, "needles": ["Fatal error in "]}, {"retry": false, "regex": "NCCL
- WARN Bootstrap Root ?: .*already checked in", "strength": 13, "needles": ["NCCL WARN Bootstrap Root"]}], "raises":
- [{"what": "the launcher could not reach a node by ssh", "remedy": "Start the ranks with srun, which needs no ssh.
- Else let the nodes accept your key without a password, and see whether sshd runs.", "regex": "CalledProcessError:
- Command ['\"\\[]*ssh\\b.*exit status 255", "strength": 31}, {"regex":
+ (?:P?MPI_Init|internal_Init)|It looks like (?:MPI runtime init|MPI_INIT|orte_init|prte_init) failed for some
+ reason", "strength": 14, "needles": ["Fatal error in MPI_Init", "Fatal error in PMPI_Init", "Fatal error in
+ internal_Init", "It looks like MPI runtime init failed for some reason", "It looks like MPI_INIT failed for some
+ reason", "It looks like orte_init failed for some reason", "It looks like prte_init failed for some reason"]},
+ {"retry": false, "regex": "NCCL WARN Bootstrap Root ?: .*already checked in", "strength": 13, "needles": ["NCCL
+ WARN Bootstrap Root"]}], "raises": [{"what": "the launcher could not reach a node by ssh", "remedy": "Start the
+ ranks with srun, which needs no ssh. Else let the nodes accept your key without a password, and see whether sshd
+ runs.", "regex": "CalledProcessError: Command ['\"\\[]*ssh\\b.*exit status 255", "strength": 31}, {"regex":
  "UNAVAILABLE\\W.*(?:connect|handshak|resol|refused)|RendezvousTimeoutError|[Tt]imed out after \\d+ seconds? waiting
  for clients|DEADLINE_EXCEEDED(?!.*[Ss]hutdown)|client socket has timed out|The client socket has failed to connect
  to any network address|Timed out initiali[sz]ing process group|[Tt]he server socket has failed to listen",
@@ -1144,58 +1235,72 @@ h/hub\\.py|urllib/request\\.py)", "strength": 29}, {"what": "a server closed the
  step|Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed)\\b.*(?:[Uu]nable to
  contact slurm controller|[Cc]ommunication (?:connection|shutdown) failure|Zero Bytes were transmitted|[Ss]ocket
  timed out on send/recv|Message (?:receive|send) failure|[Ss]lurmd could not|Unspecified error|[Cc]onnection
- refused|Connection timed out|Job credential|[Ii]nvalid job credential|Protocol authentication)", "strength": 31,
- "needles": ["salloc: error: ", "sbatch: error: ", "srun: error: "]}, {"what": "a part of Slurm did not answer",
- "remedy": "Slurm's daemon on a node, or its controller, did not answer: nothing in the job spec is wrong. Launch
- again. If the same node fails again, launch without it (`resources.exclude`) and show the line to the
- administrators.", "retry": true, "regex": "(?:srun|sbatch|salloc|squeue|scontrol|slurm_\\w+)(?: error)?:
- .*(?:[Uu]nable to contact slurm controller|Zero Bytes were transmitted)", "strength": 16, "needles": ["ero Bytes
- were transmitted", "nable to contact slurm controller"]}, {"what": "the step belongs to a job that has ended",
- "remedy": "The SLURM_JOB_ID of the environment is of a job that has ended: launch from a shell outside of it, or
- `unset` the variables that begin with SLURM_.", "regex": "srun: error: Unable to confirm allocation for job \\d+:
- Invalid job id", "strength": 31, "needles": ["srun: error: Unable to confirm allocation for job "]}, {"what": "the
- job was ending when this step began", "remedy": "Look for what ended the job, in the lines before that one.",
- "regex": "srun: error: Unable to create step for job \\d+: Job/step already complet", "strength": 12, "needles":
- ["srun: error: Unable to create step for job "]}, {"regex": "srun: error: (?:Couldn't find the specified
- plugin|Cannot create context|cannot find \\S+ plugin|MPI:)", "strength": 16, "needles": ["srun: error: "]},
- {"regex": "srun: error: (?:Task launch for \\S+ failed|Application launch failed|CPU binding outside)", "strength":
- 16, "needles": ["Task launch for", "Application launch failed", "CPU binding outside"]}], "raises": []},
+ refused|Connection timed out)", "strength": 31, "needles": ["salloc: error: ", "sbatch: error: ", "srun: error:
+ "]}, {"what": "a part of Slurm did not accept another part's credential", "remedy": "Nothing in the job is wrong:
+ the clock of that node differs, munge does not run or has another key there, or the step began late. Launch again
+ without the node (`resources.exclude`), and show the line to the administrators.", "retry": true, "regex":
+ "(?:srun|sbatch|salloc): error: (?:Task launch for \\S+ failed|Application launch failed|Unable to create
+ step|Unable to confirm allocation|Unable to allocate resources|[Bb]atch job submission failed)\\b.*(?:Job
+ credential|[Ii]nvalid job credential|Protocol authentication)", "strength": 31, "needles": ["ob credential",
+ "rotocol authentication"]}, {"what": "a part of Slurm did not answer", "remedy": "Slurm's daemon on a node, or its
+ controller, did not answer: nothing in the job spec is wrong. Launch again. If the same node fails again, launch
+ without it (`resources.exclude`) and show the line to the administrators.", "retry": true, "regex":
+ "(?:srun|sbatch|salloc|squeue|scontrol|slurm_\\w+)(?: error)?: .*(?:[Uu]nable to contact slurm controller|Zero
+ Bytes were transmitted)", "strength": 16, "needles": ["ero Bytes were transmitted", "nable to contact slurm
+ controller"]}, {"what": "a part of Slurm did not answer", "remedy": "Slurm's daemon on a node, or its controller,
+ did not answer: nothing in the job spec is wrong. Launch again. If the same node fails again, launch without it
+ (`resources.exclude`) and show the line to the administrators.", "retry": true, "regex": "srun: error:
+ slurm_receive_msgs?: .{0,200}failed: Socket timed out", "strength": 14, "needles": ["srun: error:
+ slurm_receive_msg"]}, {"what": "the step belongs to a job that has ended", "remedy": "The SLURM_JOB_ID of the
+ environment is of a job that has ended: launch from a shell outside of it, or `unset` the variables that begin with
+ SLURM_.", "regex": "srun: error: Unable to confirm allocation for job \\d+: Invalid job id", "strength": 31,
+ "needles": ["srun: error: Unable to confirm allocation for job "]}, {"what": "the job was ending when this step
+ began", "remedy": "Look for what ended the job, in the lines before that one.", "regex": "srun: error: Unable to
+ create step for job \\d+: Job/step already complet", "strength": 12, "needles": ["srun: error: Unable to create
+ step for job "]}, {"regex": "srun: error: (?:Couldn't find the specified plugin|Cannot create context|cannot find
+ \\S+ plugin|MPI:)", "strength": 16, "needles": ["srun: error: "]}, {"regex": "srun: error: (?:Task launch for \\S+
+ failed|Application launch failed|CPU binding outside)", "strength": 16, "needles": ["Task launch for", "Application
+ launch failed", "CPU binding outside"]}], "raises": []},
 {"family": "script_error", "what": "the batch script itself failed", "remedy": "A command that is not found needs
  `setup.modules` or `setup.commands`; `\\r` in a message means Windows line ends: convert the file (`sed -i
  's/\\r$//'`).", "look": "Read that line of the script: is the command meant to be there, and does anything later
  depend on it?", "retry": false, "says": [{"what": "mpirun's shell on a node does not find Open MPI's daemon",
- "remedy": "The shell that mpirun opens there has another PATH: launch with srun (`launcher.kind`), or give mpirun
- `--prefix` with the folder of Open MPI.", "regex": ": orted: command not found", "strength": 31, "needles": [":
- orted: command not found"]}, {"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A
- program that it does not find: add the package that brings it to `environment.project`, or name a file of the code
- with its folder and make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31,
- "needles": ["error: Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not
- found|syntax error(?: near unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking
- for|CommandNotFoundError: |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following
- error|Unable to locate a modulefile|exec format error|execve\\(\\): [^/\\s]+: No such file|Exec format error|env:
- .*: No such file or directory|CondaError(?!.*conda deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl)
- nicht gefunden|commande introuvable|orden no
+ "remedy": "Open MPI is not in that folder there, or the shell that mpirun opens has another PATH: launch with srun
+ (`launcher.kind`), or give mpirun `--prefix` with the folder of Open MPI that all nodes have.", "regex": "[:/]
+ ?orted: (?:command not found|No such file)", "strength": 31, "needles": ["orted: No such file", "orted: command not
+ found"]}, {"what": "uv could not start {command}", "remedy": "The line `Caused by` says why. A program that it does
+ not find: add the package that brings it to `environment.project`, or name a file of the code with its folder and
+ make it executable.", "regex": "^error: Failed to spawn: `(?P<command>[^`]+)`", "strength": 31, "needles": ["error:
+ Failed to spawn: `"]}, {"regex": ": (?:line \\d+: )?(?P<command>[^:\\s]+): command not found|syntax error(?: near
+ unexpected token .{1,80}$|: unexpected end of file)|unexpected EOF while looking for|CommandNotFoundError:
+ |executable file not found in|\\$'\\\\r'|bad interpreter|Lmod has detected the following error|Unable to locate a
+ modulefile|exec format error|Exec format error|env: .*: No such file or directory|CondaError(?!.*conda
+ deactivate)|: [Nn]ot a valid identifier|(?:Kommando|Befehl) nicht gefunden|commande introuvable|orden no
  encontrada|\u672a\u627e\u5230\u547d\u4ee4|\u30b3\u30de\u30f3\u30c9\u304c\u898b\u3064\u304b\u308a\u307e\u305b\u3093"
-, "strength": 13, "needles": ["$'\\r'", ": No such file", ": Not a valid identifier", ": command not found", ": not
- a valid identifier", "Befehl nicht gefunden", "CommandNotFoundError: ", "CondaError", "Exec format error",
- "Kommando nicht gefunden", "Lmod has detected the following error", "Unable to locate a modulefile", "bad
+, "strength": 13, "needles": ["$'\\r'", ": No such file or directory", ": Not a valid identifier", ": command not
+ found", ": not a valid identifier", "Befehl nicht gefunden", "CommandNotFoundError: ", "CondaError", "Exec format
+ error", "Kommando nicht gefunden", "Lmod has detected the following error", "Unable to locate a modulefile", "bad
  interpreter", "commande introuvable", "exec format error", "executable file not found in", "orden no encontrada",
  "syntax error", "unexpected EOF while looking for",
  "\u30b3\u30de\u30f3\u30c9\u304c\u898b\u3064\u304b\u308a\u307e\u305b\u3093", "\u672a\u627e\u5230\u547d\u4ee4"]},
- {"what": "the command module is missing in the job", "remedy": "A job runs no login shell, whose profile may define
- it. `setup.modules` loads modules and reads /etc/profile first; elsewhere, put the site's `source /PATH/init/bash`
- into `setup.commands`.", "regex": ": (?:line \\d+: )?(?:module|ml): command not found", "strength": 14, "needles":
- ["ml: command not found", "module: command not found"]}, {"what": "the program of the ranks was not found:
- {command}", "remedy": "A file of the code is named with its folder (`./work.sh` in `command`) and must be
- executable; a program of the environment must be in its bin folder; others need an absolute path or
- `setup.modules`.", "regex": "\\brank\\.sh: line \\d+: (?:exec: )?(?P<command>[^:]+): not found", "strength": 15,
- "needles": ["rank.sh: line "]}, {"what": "the environment of the program was not activated", "remedy": "It does not
- exist on that node, or has another name: `environment.project` builds one before the job, and `command` runs in
- it.", "regex": "/activate: No such file|EnvironmentNameNotFound|[Cc]ould not find conda environment", "strength":
- 14, "needles": ["activate: No such file", "nvironmentNameNotFound", "ould not find conda environment"]}, {"remedy":
- "The ranks need no uv: name the project in `environment.project`. The environment is built once, before the job,
- and `command` runs in it.", "regex": ": (?:line \\d+: )?uv: command not found|execve\\(\\): uv: No such file",
- "strength": 14, "needles": ["execve(): uv: No such file", "uv: command not found"]}], "raises": []},
+ {"what": "srun did not find the program of the step: {program}", "remedy": "It must be on the PATH of the step on
+ every node, or in the image if the step runs in a container (`container.image`): load it with `setup.modules`, take
+ it from `environment.project`, or name it with its folder in `command`.", "regex": "execve\\(\\):
+ (?P<program>(?!uv:)[^/:\\s]+): No such file", "strength": 13, "needles": [": No such file"]}, {"what": "the command
+ module is missing in the job", "remedy": "A job runs no login shell, whose profile may define it. `setup.modules`
+ loads modules and reads /etc/profile first; elsewhere, put the site's `source /PATH/init/bash` into
+ `setup.commands`.", "regex": ": (?:line \\d+: )?(?:module|ml): command not found", "strength": 14, "needles": ["ml:
+ command not found", "module: command not found"]}, {"what": "the program of the ranks was not found: {command}",
+ "remedy": "A file of the code is named with its folder (`./work.sh` in `command`) and must be executable; a program
+ of the environment must be in its bin folder; others need an absolute path or `setup.modules`.", "regex":
+ "\\brank\\.sh: line \\d+: (?:exec: )?(?P<command>[^:]+): not found", "strength": 15, "needles": ["rank.sh: line
+ "]}, {"what": "the environment of the program was not activated", "remedy": "It does not exist on that node, or has
+ another name: `environment.project` builds one before the job, and `command` runs in it.", "regex": "/activate: No
+ such file|EnvironmentNameNotFound|[Cc]ould not find conda environment", "strength": 14, "needles": ["activate: No
+ such file", "nvironmentNameNotFound", "ould not find conda environment"]}, {"remedy": "The ranks need no uv: name
+ the project in `environment.project`. The environment is built once, before the job, and `command` runs in it.",
+ "regex": ": (?:line \\d+: )?uv: command not found|execve\\(\\): uv: No such file", "strength": 14, "needles":
+ ["execve(): uv: No such file", "uv: command not found"]}], "raises": []},
 {"family": "shape_or_divisibility", "what": "sizes do not fit: {place}", "remedy": "The shapes of the data or of the
  model differ there. The message names the sizes: the items of a batch (pad or crop them to one size), a batch of
  another length, or a layer made for other sizes.", "look": "Compare the sizes in that line with those of the data
