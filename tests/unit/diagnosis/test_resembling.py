@@ -77,7 +77,7 @@ PADDLE = 'ImportError: NOTE: You may need to run "export LD_LIBRARY_PATH=/a:$LD_
         (f"{NCCL} NET/IB : Got completion from peer 10.0.0.1<4> with error 12, opcode 1",
          "nccl_network", "network", "fabric", True),
         (f"{NCCL} NET/OFI Couldn't open AV. RC: -22, ERROR: Invalid argument",
-         "nccl_network", "network", "fabric", True),
+         "nccl_network", "network", "fabric", False),
         # The first complaint is not the one that explains the others.
         (OPENED, "open_files", "open files", "ulimit -n", False),
         (f"=   EXIT CODE: 134\n{MPI}", "crash", "crashed", "", True),

@@ -919,43 +919,43 @@ ns?|[Gg]ot|\\bis) (?:a )?(?:NaN|nan|Inf|inf|non-finite)\\b", "strength": 31}, {"
  the memory that the adapter needs: `ulimit -l` in the job must be `unlimited`, also in a container; the site sets
  it. For a GPU's memory, the driver nvidia-peermem must be loaded on the node: `env.NCCL_NET_GDR_LEVEL: LOC` does
  without.", "regex": "Got completion .{0,120}(?:error |status=)4\\b", "strength": 15, "needles": ["Got completion
- "]}, {"regex": "NCCL WARN NET/OFI Couldn't", "strength": 14, "needles": ["NCCL WARN NET/OFI Couldn't"]}, {"what":
- "NCCL found no interface or plugin of the name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`,
- `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not have: leave it out, or let `fabric` set it
- (`fabric: auto`). `ip -br address` on the node lists its interfaces.", "regex": "no socket interface found|Failed
- to initialize any NET plugin|Error: network \\S+ not found", "strength": 15, "needles": ["Error: network ", "Failed
- to initialize any NET plugin", "no socket interface found"]}, {"what": "the network adapter refused a connection or
- memory", "remedy": "See in that line what was refused. Memory: let jobs lock as much as they need (`ulimit -l`). A
- GPU's memory: take a UCX that was built with CUDA. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "regex": "UCX
- {1,2}ERROR +(?:ibv_\\w+\\(.*\\)(?: for [\\w -]{1,80})?|\\w+) failed|Failed to modify UD QP to \\w+(?: on \\S+)?: ",
- "strength": 12, "needles": ["UCX  ERROR", "UCX ERROR", "modify UD QP"]}, {"what": "the network adapter did not find
- the way to the address of another node", "remedy": "The line names the adapter and the address (`dgid`): over that
- adapter (RoCE) it must be reached from this node. Name the adapter that the nodes share (`env.UCX_NET_DEVICES`), or
- its GID (`env.UCX_IB_GID_INDEX`). `env.UCX_TLS: tcp,self,sm` avoids it.", "regex": "UCX {1,2}ERROR
- +ibv_create_ah\\(.*failed: Connection timed out", "strength": 14, "needles": ["failed: Connection timed out"]},
- {"what": "the node at the other end of InfiniBand did not answer", "remedy": "A process there ended first (its log
- says why), or the link, the switch or the settings of the fabric are at fault: `ibstat` on both nodes, and the
- counters of their ports. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "retry": true, "regex": "Transport retry
- count exceeded on \\S+", "strength": 14, "needles": ["Transport retry count exceeded on "]}, {"what": "NCCL failed,
- and the process aborted: {reason}", "remedy": "Read NCCL's own warnings above that line, in the log of each rank:
- `debug: true` makes it print them. They name the call, the interface or the GPU that failed.", "retry": true,
- "regex": "^\\s*what\\(\\): +NCCL [Ee]rror\\b.{0,200}(?P<reason>internal error|unhandled \\w+ error)", "strength":
- 15, "needles": ["internal error", "unhandled "]}, {"regex": "^(?!.*(?:ncclRemoteError|remote process|closed by|got
- 0 bytes|terminate called|invalid usage|invalid argument)).*(?:NCCL error
- in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles": ["DistBackendError", "NCCL
- error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect: |Call to connect |Connect
- to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ", "socketStartConnect: "]},
- {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy": "Name the interface that
- the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback: /etc/hosts maps the host's own
- name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes IPv4.", "regex": "[Cc]onnect to
- (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed(?! ?: Connection refused)", "strength": 17, "needles": ["Connect to
- ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}", "regex": "NCCL operation .{1,200} failed:
- (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?",
- "strength": 22}, {"what": "NCCL found no interface or plugin of the name that it was given", "remedy":
+ "]}, {"retry": false, "regex": "NCCL WARN NET/OFI Couldn't", "strength": 15, "needles": ["NCCL WARN NET/OFI
+ Couldn't"]}, {"what": "NCCL found no interface or plugin of the name that it was given", "remedy":
  "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that node does not have: leave it out, or
  let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its interfaces.", "regex": "no socket
- interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex": "ibv_\\w+ failed", "strength":
- 30}]},
+ interface found|Failed to initialize any NET plugin|Error: network \\S+ not found", "strength": 15, "needles":
+ ["Error: network ", "Failed to initialize any NET plugin", "no socket interface found"]}, {"what": "the network
+ adapter refused a connection or memory", "remedy": "See in that line what was refused. Memory: let jobs lock as
+ much as they need (`ulimit -l`). A GPU's memory: take a UCX that was built with CUDA. `env.UCX_TLS: tcp,self,sm`
+ avoids the adapter.", "regex": "UCX {1,2}ERROR +(?:ibv_\\w+\\(.*\\)(?: for [\\w -]{1,80})?|\\w+) failed|Failed to
+ modify UD QP to \\w+(?: on \\S+)?: ", "strength": 12, "needles": ["UCX  ERROR", "UCX ERROR", "modify UD QP"]},
+ {"what": "the network adapter did not find the way to the address of another node", "remedy": "The line names the
+ adapter and the address (`dgid`): over that adapter (RoCE) it must be reached from this node. Name the adapter that
+ the nodes share (`env.UCX_NET_DEVICES`), or its GID (`env.UCX_IB_GID_INDEX`). `env.UCX_TLS: tcp,self,sm` avoids
+ it.", "regex": "UCX {1,2}ERROR +ibv_create_ah\\(.*failed: Connection timed out", "strength": 14, "needles":
+ ["failed: Connection timed out"]}, {"what": "the node at the other end of InfiniBand did not answer", "remedy": "A
+ process there ended first (its log says why), or the link, the switch or the settings of the fabric are at fault:
+ `ibstat` on both nodes, and the counters of their ports. `env.UCX_TLS: tcp,self,sm` avoids the adapter.", "retry":
+ true, "regex": "Transport retry count exceeded on \\S+", "strength": 14, "needles": ["Transport retry count
+ exceeded on "]}, {"what": "NCCL failed, and the process aborted: {reason}", "remedy": "Read NCCL's own warnings
+ above that line, in the log of each rank: `debug: true` makes it print them. They name the call, the interface or
+ the GPU that failed.", "retry": true, "regex": "^\\s*what\\(\\): +NCCL [Ee]rror\\b.{0,200}(?P<reason>internal
+ error|unhandled \\w+ error)", "strength": 15, "needles": ["internal error", "unhandled "]}, {"regex":
+ "^(?!.*(?:ncclRemoteError|remote process|closed by|got 0 bytes|terminate called|invalid usage|invalid
+ argument)).*(?:NCCL error in:|DistBackendError|ncclSystemError|ncclInternalError)", "strength": 4, "needles":
+ ["DistBackendError", "NCCL error in:", "ncclInternalError", "ncclSystemError"]}, {"regex": "^(?:socketStartConnect:
+ |Call to connect |Connect to )\\S.* failed ?: ", "strength": 16, "needles": ["Call to connect ", "Connect to ",
+ "socketStartConnect: "]}, {"what": "NCCL gave the other nodes an address that only its own node knows", "remedy":
+ "Name the interface that the nodes share (`fabric: auto`, or `env.NCCL_SOCKET_IFNAME`). 127.x is loopback:
+ /etc/hosts maps the host's own name to it. fe80 is valid on one link only: `env.NCCL_SOCKET_FAMILY: AF_INET` takes
+ IPv4.", "regex": "[Cc]onnect to (?:127\\.[\\d.]+|fe80:[\\w:%.]+)<\\d+> failed(?! ?: Connection refused)",
+ "strength": 17, "needles": ["Connect to ", "connect to "]}], "raises": [{"what": "NCCL failed below XLA: {last}",
+ "regex": "NCCL operation .{1,200} failed: (?!unhandled cuda)(?P<reason>[^(.]{1,80}\\w)(?:.*log entry \\(may be
+ unrelated\\) '(?P<last>.{1,200}?)'\\.?$)?", "strength": 22}, {"what": "NCCL found no interface or plugin of the
+ name that it was given", "remedy": "`env.NCCL_SOCKET_IFNAME`, `env.NCCL_IB_HCA` or `env.NCCL_NET` names what that
+ node does not have: leave it out, or let `fabric` set it (`fabric: auto`). `ip -br address` on the node lists its
+ interfaces.", "regex": "no socket interface found|Failed to initialize any NET plugin", "strength": 30}, {"regex":
+ "ibv_\\w+ failed", "strength": 30}]},
 {"family": "nccl_shm", "what": "/dev/shm is full or too small", "remedy": "Give the ranks shared memory: mount the
  host's /dev/shm (`container.mounts`), or fewer data loader workers.", "look": "Look at `df -h /dev/shm` on that
  node while the job runs, also inside the container.", "retry": false, "says": [{"regex": "^(?!.*(?:GPU|device
