@@ -38,6 +38,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.plan.shell import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.spec.types import BOOLEAN, Invalid
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launch import LaunchAction
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.launcher import Given
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.actions.ssh_host import SshHost
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.render import render_shell
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.jobs.request import allocation_asked
@@ -115,30 +116,43 @@ class _Answer:
     user: str
 
 
-class ActionModule(LaunchAction):
-    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
-        given = self.given("job", "cluster", "overrides", "role", "serve", "session", "open", "missing")
+@dataclass(frozen=True)
+class _Wanted:
+    """Whether the session is opened, its name, and what it serves."""
+
+    opens: bool
+    name: str
+    serves: str | None
+
+    @classmethod
+    def of(cls, given: Given) -> _Wanted:
         try:
-            wanted = bool(BOOLEAN.parse(given.open or False))
+            opens = bool(BOOLEAN.parse(given.open or False))
         except Invalid as error:
             raise RankzeroError(f"open: {error}") from None
         try:
-            called = NAME.parse(UNNAMED if given.session is None else given.session)
+            name = NAME.parse(UNNAMED if given.session is None else given.session)
         except Invalid as error:
             raise RankzeroError(f"session: {error}") from None
-        serves = given.serve
-        if serves not in (None, *SERVED):
-            raise RankzeroError(f"serve: must be {' or '.join(SERVED)}, not {serves!r}")
+        if given.serve not in (None, *SERVED):
+            raise RankzeroError(f"serve: must be {' or '.join(SERVED)}, not {given.serve!r}")
+        return cls(opens, name, given.serve)
+
+
+class ActionModule(LaunchAction):
+    def act(self, task_vars: dict[str, Any]) -> dict[str, Any]:
+        given = self.given("job", "cluster", "overrides", "role", "serve", "session", "open", "missing")
+        wanted = _Wanted.of(given)
         launch = self.job_of(given)
         job, role = launch.of_role(given.role), given.role or next(iter(launch.spec.roles), "")
         prepared = self.prepared(job, "never")
         plan = prepared.plan
-        if serves and (why := refused(plan)):
+        if wanted.serves and (why := refused(plan)):
             raise RankzeroError(f"serve: {why}")
-        known = SshHost(host_of(plan.name, self.host)) if serves else None
+        known = SshHost(host_of(plan.name, self.host)) if wanted.serves else None
         templates = job.settings.templates and os.path.abspath(job.settings.templates)
         asked = allocation_asked(plan)
-        opens = wanted and not self._task.check_mode
+        opens = wanted.opens and not self._task.check_mode
         lines = self.secrets(job, task_vars) if opens else b""
         request = {
             "folder": folder_of(plan),
@@ -155,15 +169,14 @@ class ActionModule(LaunchAction):
             **({"from_files": {name: path for name, path in brought(plan).items() if path}} if opens else {}),
             **({"environments": plan.environments_inside} if plan.environments_inside else {}),
         }
-        asked_of = {"job": given.job, "x_request": request}
-        result = succeeded(self.call("rankzero.slurm.job_shell", asked_of, task_vars, JOB_SHELL))
+        sent = {"job": given.job, "x_request": request}
+        result = succeeded(self.call("rankzero.slurm.job_shell", sent, task_vars, JOB_SHELL))
         laid_out = record_of(_Answer, result)
-        shell_session = session(plan, laid_out.nodes, (serves, known.name) if serves and known else (), called)
+        served = (wanted.serves, known.name) if wanted.serves and known else ()
+        shell_session = session(plan, laid_out.nodes, served, wanted.name)
         held = str(result.pop("secrets"))
         needed = self.producers(list(laid_out.missing), prepared, job)
-        remarks = notes(plan, wanted)
-        if role:
-            remarks.insert(0, f"the shell is of role {role}")
+        remarks = [*([f"the shell is of role {role}"] if role else []), *notes(plan, wanted.opens)]
         if not job.settings.store_shared:
             remarks.append("not on the nodes: code and environment, which only a job copies there (store_shared)")
         result.update(described(shell_session), notes=remarks, **vars(needed))
@@ -178,7 +191,7 @@ class ActionModule(LaunchAction):
             known.write(host_block(known.name, laid_out.user, login, known.folder), laid_out.host_key)
             for line in ["reach the session, while it is open:", *known.lines]:
                 display.display(f"{self.host}: {line}")
-        if not wanted:
+        if not wanted.opens:
             return result
         try:
             return {**result, "changed": True, "exit_code": self._open(shell_session, task_vars, bool(known), held)}

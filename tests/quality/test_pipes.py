@@ -120,7 +120,7 @@ HARMLESS = {
     ("runtime/rank/rank.sh", "getent ahostsv4"): "no address: the network libraries choose the interface",
     ("runtime/rank/rank.sh", "ip -o -4 addr"): "no interface: the route is asked",
     ("runtime/rank/rank.sh", "ip -o -4 route"): "no route: the network libraries choose the interface",
-    ("runtime/rank/rank.sh", "printf '%s' \"${rankzero_line"): "printf of a text does not fail; base64 is the last one",
+    ("runtime/rank/secrets.sh", "printf '%s' \"${rankzero_line"): "printf of a text does not fail; base64 is last",
     ("runtime/start/attach.sh", "scontrol show config"): "no name: Slurm did not tell it to the step either",
     ("runtime/start/no_python.sh", "sed -n"): "sed reads a text of ours",
     ("runtime/start/no_python.sh", 'names "$asked"'): "scontrol asks nobody for it; then Slurm refuses the update",

@@ -82,14 +82,14 @@ def _in_slurm(system: System, option: str, values: list[str]) -> str:
     if option != "l" or not system.resources:
         known = (system.options or {}).get(option)
         return f"#SBATCH {known.format(given)}" if known and len(values) == 1 else ""
-    found = []
+    options = []
     for part in re.split("[,:](?=[a-z_]+=)", given):
         name, _equals, value = part.partition("=")
         form = system.resources.get(name)
         if not form or not re.fullmatch(r"[\w:.]+", value):
             return ""
-        found.append(form.format(value))
-    return f"#SBATCH {' '.join(found)}"
+        options.append(form.format(value))
+    return f"#SBATCH {' '.join(options)}"
 
 
 def problems(text: str, *, ignored: bool, slurms: bool) -> list[Problem]:
