@@ -36,15 +36,16 @@ class Pace:
     """Times are seconds of the caller's monotonic clock.
 
     `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end; `blamed`:
-    when the log had last grown as a look at the ranks showed which of them the others wait for; `worked`: the same of a
-    look that showed an evaluation or a checkpoint. `_again`: when the log had last grown before looks that named none,
-    when the next one is due, and how many follow it.
+    when the log had last grown as a look at the ranks showed which of them the others wait for, and what it said of
+    them; `worked`: when it had at a look that showed an evaluation or a checkpoint. `_told`, `_looked`: when the log had
+    last grown, and the age at which the silence is told of next, or looked at. `_again`: when the log had last grown
+    before looks that named none, when the next one is due, and how many follow it.
     """
 
     heard: float | None = None
     stepped: float | None = None
     ends: float | None = None
-    blamed: float | None = None
+    blamed: tuple[float, str] | None = None
     worked: float | None = None
     slowing: Slowing = field(default_factory=Slowing)
     _begun: float = 0.0
@@ -53,6 +54,7 @@ class Pace:
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
     _told: tuple[float, float] = (0.0, 0.0)
+    _looked: tuple[float, float] = (0.0, 0.0)
     _again: tuple[float, float, int] = (0.0, math.inf, 0)
 
     def begin(self, now: float, age: float = 0.0) -> None:
@@ -114,7 +116,7 @@ class Pace:
                 return ""
             return f"no step for {duration(age)}, where a step took {usual:.2g} s"
         since = self._grew(now)
-        limit = STALL_SECONDS if since == self.blamed else SILENT_SECONDS
+        limit = STALL_SECONDS if self.blamed is not None and self.blamed[0] == since else SILENT_SECONDS
         return f"no line in its log for {duration(now - since)}" if now - since >= limit else ""
 
     def _grew(self, now: float) -> float:
@@ -124,36 +126,32 @@ class Pace:
         """The same, but only when a stall begins and each time its length has doubled; else an empty string."""
         text = self.stands(now)
         since = self.stepped if self.stepped is not None and self.usual is not None else self._grew(now)
-        if not text or now - since < self._due(since):
+        if not text or now - since < _due(self._told, since):
             return ""
         self._told = (since, 2 * (now - since))
         return text
 
-    def _due(self, since: float) -> float:
-        """The age at which a silence is told of next: of one that began after the last that was told of, at once."""
-        return self._told[1] if self._told[0] == since else 0.0
-
     def silent(self, now: float) -> bool:
         """Whether the ranks of a run whose steps have no time yet should be looked at: its log has not grown for a
         minute, and each minute again; after SILENT_SECONDS, each time that has doubled. A program that still imports
-        its modules at one look may hang at the next.
+        its modules at one look may hang at the next, and after one hang there may be another.
         """
         since = self._grew(now)
         age = now - since
         timed = self.stepped is not None and self.usual is not None
-        if timed or now - self._watched < WATCHED_SECONDS or age < max(STALL_SECONDS, self._due(since)):
+        if timed or now - self._watched < WATCHED_SECONDS or age < max(STALL_SECONDS, _due(self._looked, since)):
             return False
-        self._told = (since, age + STALL_SECONDS if age < SILENT_SECONDS else 2 * age)
+        self._looked = (since, age + STALL_SECONDS if age < SILENT_SECONDS else 2 * age)
         return True
 
     def events(self, now: float, rest: str) -> list[Event]:
         """News of a run that stands still (`rest`: what is said besides), or whose ranks should be looked at."""
-        text, slower = self.news(now), self.slowing.slower()
+        text, slower, silent = self.news(now), self.slowing.slower(), self.silent(now)
         if text:
             return [Event("stalled", f"{text}: it stands still{rest}")]
         if slower is not None:
             return [Event("slow", "", paces=slower)]
-        return [Event("quiet", "")] if self.silent(now) or self._repeats(now) else []
+        return [Event("quiet", "")] if silent or self._repeats(now) else []
 
     def due(self, now: float) -> float:
         """In how many seconds the ranks are to be looked at, if nothing comes until then; endless where they were."""
@@ -186,6 +184,17 @@ class Pace:
         """A look has shown that the ranks evaluate or save: the run stands still only if that takes long."""
         self.worked = self._grew(now)
 
-    def blame(self, now: float) -> None:
-        """A look has shown which rank the others wait for: until the log grows, the run stands still."""
-        self.blamed = self._grew(now)
+    def blame(self, now: float, culprit: str = "") -> bool:
+        """A look has shown which rank the others wait for: until the log grows, the run stands still. Whether no look
+        at this silence has said the same.
+        """
+        since, before = self._grew(now), self.blamed
+        self.blamed = (since, culprit)
+        if _due(self._told, since) == 0.0:
+            self._told = (since, 2 * (now - since))
+        return before != self.blamed
+
+
+def _due(done: tuple[float, float], since: float) -> float:
+    """The age at which a silence is told of or looked at next: of one that began after the last of these, at once."""
+    return done[1] if done[0] == since else 0.0

@@ -31,6 +31,11 @@ def at_work(diagnosis: object, seconds: float, seen: Metrics | None = None) -> b
     return (step is not None and isinstance(newest, int) and newest > step) or (seconds < SILENT_SECONDS and working)
 
 
+def culprit(diagnosis: object) -> str:
+    """What a diagnosis says of the rank that the others wait for; empty where it names none."""
+    return str(_part(_part(diagnosis, "facts"), "standstill").get("message") or "")
+
+
 def why(event: Event, diagnosis: object) -> str:
     """What a diagnosis says of the ranks, for an event that made the wait look; empty where it shows nothing."""
     facts = _part(diagnosis, "facts")
@@ -39,8 +44,8 @@ def why(event: Event, diagnosis: object) -> str:
         slow = _part(facts, "slow")
         told = event.paces[1] >= SLOWER * event.paces[0] or _part(slow, "straggler").get("ranks")
         return str(slow.get("message")) if slow and told else ""
-    culprit, stall = _part(facts, "standstill"), _part(diagnosis, "stall")
-    if not culprit or (event.kind == "quiet" and not stall):
+    named, stall = culprit(diagnosis), _part(diagnosis, "stall")
+    if not named or (event.kind == "quiet" and not stall):
         return ""
     since = f"{stall.get('message')}: " if event.kind == "quiet" else ""
-    return f"{since}{culprit.get('message')}"
+    return f"{since}{named}"

@@ -36,7 +36,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.watch.launch import
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.many import Waits
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.poll import Poll, Request
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.launch_rows import Waiting
-from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, at_work, why
+from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.looks import LOOKED_AT, at_work, culprit, why
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.messages import Screen
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen.progress import PACE, Progress
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.sources.carrier import Spec
@@ -265,9 +265,9 @@ class Wait(abc.ABC):
         screen.events([event] if event.text else [])
         told = why(event, diagnosis)
         if told:
-            screen.show_line(printable(told, WHY_WIDTH), "yellow")
-            if event.kind == "quiet":
-                watch.pace.blame(time.monotonic())
+            another = event.kind == "slow" or watch.pace.blame(time.monotonic(), culprit(diagnosis))
+            if another or event.text:
+                screen.show_line(printable(told, WHY_WIDTH), "yellow")
         elif event.kind == "slow":
             watch.pace.slowing.unproven()
         else:

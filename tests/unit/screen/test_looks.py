@@ -19,6 +19,7 @@ def test_an_event_without_words_gets_them_from_a_look_at_the_ranks() -> None:
     assert looks.why(quiet, {"facts": {"standstill": culprit}, "stall": stall}) == (
         "no step yet, and no line in any log for 62 s: rank 1 on node02 sleeps"
     )
+    assert looks.culprit({"facts": {"standstill": culprit}}) == culprit["message"] and looks.culprit(None) == ""
     assert looks.why(quiet, {"facts": {}, "stall": None}) == "", "it computes"
     late = {"message": "steps take 0.5 s; nobody stands out", "straggler": None}
     assert looks.why(slow, {"facts": {"slow": late}}) == "", "a little late, and nobody makes it so"

@@ -80,6 +80,23 @@ def test_a_run_without_steps_is_looked_at_when_its_log_is_silent() -> None:
     assert not any(paced(10, 1.0).silent(float(second)) for second in range(11, 400)), "its steps have a time"
 
 
+def test_a_second_hang_in_the_same_silence_is_looked_for_each_minute_and_told_of_once() -> None:
+    """A rank came late to its process group, and then its DataLoader hung: no line came between the two."""
+    pace = Pace()
+    pace.begin(0.0)
+    kinds, told = {}, []
+    for second in range(1, 420):
+        event = next(iter(pace.events(float(second), "")), None)
+        if event is not None:
+            kinds[second] = event.kind
+            if pace.blame(float(second), "rank 3 sleeps" if second < 130 else "rank 2 waits"):
+                told.append(second)
+    assert kinds == {60: "quiet", 120: "stalled", 180: "quiet", 240: "stalled", 300: "quiet"}
+    assert told == [60, 180]
+    pace.heard = 420.0
+    assert pace.blame(481.0, "rank 2 waits"), "another silence"
+
+
 def test_a_wait_that_begins_late_takes_over_what_the_log_shows() -> None:
     pace = Pace()
     pace.begin(0.0, 360.0)
