@@ -37,9 +37,9 @@ class Pace:
 
     `heard`: when the log last grew; `stepped`: when the newest step was first seen; `ends`: the expected end; `blamed`:
     when the log had last grown as a look at the ranks showed which of them the others wait for, and what it said of
-    them; `worked`: when it had at a look that showed an evaluation or a checkpoint. `_told`, `_looked`: when the log had
-    last grown, and the age at which the silence is told of next, or looked at. `_again`: when the log had last grown
-    before looks that named none, when the next one is due, and how many follow it.
+    them; `worked`: when it had at a look that showed an evaluation or a checkpoint. `_told`, `_looked`: when the log
+    had last grown, and the age at which the silence is told of next, or looked at. `_again`: when the log had last
+    grown before looks that named none, when the next one is due, and how many follow it.
     """
 
     heard: float | None = None
