@@ -82,6 +82,11 @@ class Progress:
     at: float
     average: float | None = None
 
+    @property
+    def last(self) -> bool:
+        """Whether no other step is to come, as far as its line tells."""
+        return bool(self.total) and self.step == self.total
+
 
 @dataclass(frozen=True)
 class RankFacts:
@@ -324,7 +329,8 @@ def from_the_end(text: str) -> Iterator[str]:
 def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor: float) -> Stall | None:
     """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
 
-    Where no line gives a time, the average since the start counts: it is longer than a step.
+    Where no line gives a time, the average since the start counts: it is longer than a step. After the last step of all
+    none is missing: the model may be saved for long (find_silence).
     Ranks are behind whose newest step is older; if there are none, those that log no steps and wrote nothing since.
     """
     steps = {rank: facts.progress for rank, facts in ranks.items() if facts.progress}
@@ -334,7 +340,7 @@ def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor:
         return None
     median, newest = statistics.median(usual), max(steps.values(), key=lambda progress: (progress.step, progress.at))
     age = now - max(progress.at for progress in steps.values())
-    if age < max(floor, factor * median):
+    if newest.last or age < max(floor, factor * median):
         return None
     behind = tuple(rank for rank, progress in sorted(steps.items()) if progress.step < newest.step)
     if not behind and len(steps) < len(ranks):

@@ -53,6 +53,7 @@ class Pace:
     _first: tuple[int, float] | None = None
     _last: tuple[int, float] | None = None
     _took: list[float] = field(default_factory=list)
+    _over: bool = False
     _told: tuple[float, float] = (0.0, 0.0)
     _looked: tuple[float, float] = (0.0, 0.0)
     _again: tuple[float, float, int] = (0.0, math.inf, 0)
@@ -62,7 +63,7 @@ class Pace:
         self._begun = now - age
         self.heard, self.stepped, self.ends, self._watched = now, None, None, now
         self.blamed, self.worked, self.slowing = None, None, Slowing(now)
-        self._first = self._last = None
+        self._first, self._last, self._over = None, None, False
         self._took.clear()
 
     def step(self, step: int, total: int | None, now: float) -> float | None:
@@ -75,6 +76,7 @@ class Pace:
             took_one = (now - since) / (step - before)
             self._took = [*self._took, took_one][-KEPT:]
             self._last, self.stepped = (step, now), now
+        self._over = bool(total) and step == total
         first, since = self._first or (step, now)
         done, took = step - first, now - since
         if not total or step >= total or done <= 0 or took < PACE_SECONDS:
@@ -86,8 +88,8 @@ class Pace:
 
     @property
     def usual(self) -> float | None:
-        """The usual time of a step in seconds; None until two steps were seen."""
-        return statistics.median(self._took) if self._took else None
+        """The usual time of a step in seconds, where another is to come; None until two steps were seen."""
+        return statistics.median(self._took) if self._took and not self._over else None
 
     def late(self, now: float) -> bool:
         """Whether the next step is so late that an estimate of the end is no longer worth showing."""

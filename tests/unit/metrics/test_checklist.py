@@ -154,6 +154,16 @@ def test_a_silence_counts_until_a_step_has_a_time() -> None:
     assert before.as_dict()["median"] is None
 
 
+def test_after_the_last_step_none_is_missing_and_silence_counts_again() -> None:
+    logs = {0: checklist.facts_of(log("".join(f"step {n}/20 loss 3 (500 ms)\n" for n in range(1, 21)), 1000.0))}
+    assert checklist.find_stall(logs, 1070.0, 10.0, 60.0) is None, "it saves its model"
+    silence = find_silence(logs, 900.0, 1070.0, 60.0)
+    assert silence is not None and silence.step == 20, "its ranks are looked at"
+    assert checklist.find_stall(
+        {0: checklist.facts_of(log("step 19/20 loss 3 (500 ms)\n", 1000.0))}, 1070.0, 10.0, 60.0
+    )
+
+
 def test_steps_within_a_second_have_a_time_by_clocks_of_whole_seconds() -> None:
     text = "".join(
         f"2026-01-01 00:00:{second:02} step {4 * second + n} loss 1\n" for second in range(9) for n in range(4)

@@ -34,6 +34,15 @@ def test_no_step_for_ten_usual_ones_and_a_minute_stands_still() -> None:
     assert slow.stands(300.0 + 200.0) == "" and slow.stands(300.0 + 301.0) != ""
 
 
+def test_after_the_last_step_a_run_saves_its_model_and_is_only_looked_at() -> None:
+    pace = paced(100, 1.0)
+    assert pace.stands(399.0) == "" and next(second for second in range(101, 399) if pace.silent(float(second))) == 160
+    assert not pace.late(399.0) and pace.due(110.0) == 50.0
+    assert pace.stands(401.0) == "no line in its log for 5 min 01 s"
+    pace.step(1, 100, 402.0)
+    assert pace.stands(500.0) == "no step for 1 min 38 s, where a step took 1 s", "another epoch"
+
+
 def test_a_late_step_leaves_no_estimate() -> None:
     quick, slow = paced(10, 0.5), paced(10, 30.0)
     assert [quick.late(5.0 + age) for age in (9.0, 11.0)] == [False, True]
