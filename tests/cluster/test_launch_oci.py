@@ -232,15 +232,18 @@ def opened_shell(site: Site, job: dict[str, Any]) -> tuple[Terminal, str]:
     return terminal, folder
 
 
-def test_its_shell(site: Site, image: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_its_shell(site: Site, image: str) -> None:
     """The playbook's shell is in the image, at a terminal; nothing is left when it closes. (In a short path: an
     image without terminfo, with which bash shows the end of a long prompt only.)
     """
-    monkeypatch.setenv("SESSION_TOKEN", "a value of the controller")
+    token = site.host_path(f"{site.lab.shared_inside}/token-{site.token}")
+    token.write_text("a value of the cluster\n", encoding="utf-8")
+    token.chmod(0o600)
+    site.user.give(token)
     job = site.job(
         "true",
         env={"GREETING": "hello"},
-        secrets={"TOKEN": {"from_env": "SESSION_TOKEN"}},
+        secrets={"TOKEN": {"from_file": f"{site.lab.shared_inside}/{token.name}"}},
         container={"runtime": "oci", "image": image},
         parallelism={"tensor": 2},
         launcher={"ranks_per_node": 2},
@@ -251,7 +254,7 @@ def test_its_shell(site: Site, image: str, monkeypatch: pytest.MonkeyPatch) -> N
     (_before, seen, _after) = terminal.expect(r"@@.*@@.*" + PROMPT).split("@@")
     assert seen.split("|")[:5] == ["hello", "2", "torch", "/in-the-image", f"{folder}/work"], seen
     assert seen.split("|")[5] == "88", "a pseudo terminal (major number 136)"
-    assert seen.split("|")[6] == "25", "the secret of the job"
+    assert seen.split("|")[6] == "22", "the secret of the job"
     terminal.type("sh -c 'echo goes\"\"on; exec sleep 600'")
     terminal.expect("goeson")
     os.write(terminal.end, b"\x03")

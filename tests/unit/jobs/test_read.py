@@ -127,7 +127,7 @@ def test_merge_keys_are_ordinary_keys_and_so_unknown() -> None:
     [
         (
             "none.yml",
-            r"job: there is no file \S+/none.yml on the controller; give a path relative to \S+ or an absolute",
+            r"job: there is no file \S+/none.yml on the controller; .*give a path relative to \S+ or an absolute",
         ),
         ("folder", r"job: \S+/folder is a folder; name one job file"),
         ("binary.yml", r"job: \S+/binary.yml cannot be read: .*codec can't decode"),

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.plan.aspects import script
@@ -48,7 +48,7 @@ class FurtherOptions(Aspect):
         yield from _of("resources.sbatch", spec.resources.sbatch, owned, SBATCH | own, unbound)
         yield from _of("launcher.srun", spec.launcher.srun, OWNED_SRUN, SRUN | own, unbound)
         yield from _misspelt(spec, settings)
-        yield from _sizes(spec)
+        yield from _sizes(spec, {"resources.sbatch": owned, "launcher.srun": OWNED_SRUN})
         for row in DECLARED:
             for name in row.names if row.sbatch.either and row.given(spec) != row.default else ():
                 if name in spec.resources.sbatch:
@@ -96,11 +96,13 @@ def _of_another_tool(name: str, known: frozenset[str]) -> str | None:
     return next((row.sbatch.name for row in DECLARED if row.path == path), None)
 
 
-def _sizes(spec: LaunchSpec) -> Iterator[Finding]:
-    """Yield sizes that Slurm refuses. It reads 64G, 64g and 64GB, and no 64GiB."""
+def _sizes(spec: LaunchSpec, owned: Mapping[str, Collection[str]]) -> Iterator[Finding]:
+    """Yield sizes that Slurm refuses. It reads 64G, 64g and 64GB, and no 64GiB. `owned`: the options of each section
+    that a job may not pass, whatever their value.
+    """
     for where, _command, options, _known in _passed_on(spec):
         for name in SIZES:
-            value = options.get(name)
+            value = options.get(name) if name not in owned[where] else None
             if isinstance(value, str) and not re.fullmatch(r"[0-9]+([KMGT]B?)?", value, re.IGNORECASE):
                 path = f"{where}.{name}"
                 yield [path], f"{path}: must be a size of Slurm such as 64G, not {shown(value)}{size_meant(value)}"
