@@ -40,7 +40,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import b
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import Redactor, redactor_of
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor, slowdown
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import STALL_FACTOR, STALL_SECONDS
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence, find_stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.run import rank_looks
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.launch_report import LaunchReport
@@ -173,7 +173,7 @@ def _of_running(run: RunDirectory, launch: LaunchReport, logs: _Logs, request: _
     # The file system's clock may be ahead of this host's clock.
     now = max([request.now, *(log.modified for log in ranks.values())])
     nodes = monitor.read_samples(run.shown(os.path.join("monitor", str(launch.attempt))))
-    stall = checklist.find_stall(ranks, now, request.stall_factor, request.stall_seconds)
+    stall = find_stall(ranks, now, request.stall_factor, request.stall_seconds)
     if stall is not None:
         stall = dataclasses.replace(stall, nodes=tuple(monitor.idle_nodes(nodes)))
     silence = find_silence(ranks, begun, now, request.stall_seconds) if stall is None else None
@@ -256,7 +256,7 @@ def _of_hang(run: RunDirectory, launch: LaunchReport, logs: _Logs) -> dict[str, 
     started = run.started() or {}
     stacks = rank_looks.recorded(run, launch.attempt)
     seen = max((when for answer in stacks if isinstance(when := answer.get("time"), (int, float))), default=0.0)
-    stall = checklist.find_stall(logs.ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
+    stall = find_stall(logs.ranks, seen, STALL_FACTOR, STALL_SECONDS) if stacks else None
     silence = find_silence(logs.ranks, started.get("time"), seen, STALL_SECONDS) if stacks else None
     stall = stall or silence
     culprit = _culprit(stacks, started, rank_stacks.dumps(run, launch.attempt)) if stall is not None else None

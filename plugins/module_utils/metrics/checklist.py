@@ -326,31 +326,6 @@ def from_the_end(text: str) -> Iterator[str]:
         end = begin - 1
 
 
-def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor: float) -> Stall | None:
-    """The stall, if no rank made a step for `factor` median step times and at least `floor` seconds; else None.
-
-    Where no line gives a time, the average since the start counts: it is longer than a step. After the last step of all
-    none is missing: the model may be saved for long (find_silence).
-    Ranks are behind whose newest step is older; if there are none, those that log no steps and wrote nothing since.
-    """
-    steps = {rank: facts.progress for rank, facts in ranks.items() if facts.progress}
-    known = [progress.seconds for progress in steps.values() if progress.seconds]
-    usual = known or [progress.average for progress in steps.values() if progress.average]
-    if not usual:
-        return None
-    median, newest = statistics.median(usual), max(steps.values(), key=lambda progress: (progress.step, progress.at))
-    age = now - max(progress.at for progress in steps.values())
-    if newest.last or age < max(floor, factor * median):
-        return None
-    behind = tuple(rank for rank, progress in sorted(steps.items()) if progress.step < newest.step)
-    if not behind and len(steps) < len(ranks):
-        # A rank that wrote after this moment was still alive around the newest step.
-        quiet = newest.at - max(factor * median, floor)
-        behind = tuple(rank for rank, log in sorted(ranks.items()) if rank not in steps and 0 < log.modified < quiet)
-        behind = behind if len(behind) <= len(ranks) / 2 else ()
-    return Stall(age, median if known else None, newest.step, behind)
-
-
 def answers(
     ranks: Mapping[int, RankFacts],
     *,

@@ -17,12 +17,9 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.core.errors import 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.json_types import ModuleResult
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.text import duration, short_list
 from ansible_collections.rankzero.slurm.plugins.module_utils.logs.redact import redactor_of
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import (
-    facts_of,
-    find_stall,
-    first_and_last,
-)
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.checklist import facts_of, first_and_last
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.running import progress
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.notify import deliver
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.answers import ask_slurm
 from ansible_collections.rankzero.slurm.plugins.module_utils.run.directory import RunDirectory

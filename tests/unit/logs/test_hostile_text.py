@@ -35,6 +35,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import (
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.from_logs import MetricSet, Span
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import values_in
 from ansible_collections.rankzero.slurm.plugins.module_utils.usage.step_times import read_step_times
 from ansible_collections.rankzero.slurm.plugins.plugin_utils.screen import log_facts
@@ -245,7 +246,7 @@ def test_every_reader_takes_any_text(tmp_path_factory: pytest.TempPathFactory, l
     ends = dict(checklist.ends_by_rank(log_facts.rank_logs(Beneath(str(folder / "logs")))))
     facts = {rank: checklist.facts_of(log, 1767323045.0) for rank, log in ends.items()}
     checklist.answers(facts, begun=1767323045.0, now=1767330000.0)
-    checklist.find_stall(facts, 1767330000.0, 10.0, 60.0)
+    find_stall(facts, 1767330000.0, 10.0, 60.0)
     slowdown.find_slowdown(ends.items())
     collected = MetricSet()
     for rank, name in names.by_rank(names.log_names(root.names)).items():

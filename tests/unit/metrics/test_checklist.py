@@ -12,7 +12,7 @@ import pytest
 
 from ansible_collections.rankzero.slurm.plugins.module_utils.core.safe_read import Beneath
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics import checklist, monitor
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.silence import find_silence, find_stall
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in
 
 BANNER = "[rankzero] RANK={0} LOCAL_RANK=0 WORLD_SIZE={1} NODE_RANK=0 host=n1\n"
@@ -138,7 +138,7 @@ def test_no_step_is_a_matter_of_time() -> None:
 
 
 def stall(logs: dict[int, checklist.RankLog], now: float, begun: float | None = None) -> checklist.Stall | None:
-    return checklist.find_stall({rank: checklist.facts_of(log, begun) for rank, log in logs.items()}, now, 10.0, 60.0)
+    return find_stall({rank: checklist.facts_of(log, begun) for rank, log in logs.items()}, now, 10.0, 60.0)
 
 
 def test_a_silence_counts_until_a_step_has_a_time() -> None:
@@ -156,12 +156,10 @@ def test_a_silence_counts_until_a_step_has_a_time() -> None:
 
 def test_after_the_last_step_none_is_missing_and_silence_counts_again() -> None:
     logs = {0: checklist.facts_of(log("".join(f"step {n}/20 loss 3 (500 ms)\n" for n in range(1, 21)), 1000.0))}
-    assert checklist.find_stall(logs, 1070.0, 10.0, 60.0) is None, "it saves its model"
+    assert find_stall(logs, 1070.0, 10.0, 60.0) is None, "it saves its model"
     silence = find_silence(logs, 900.0, 1070.0, 60.0)
     assert silence is not None and silence.step == 20, "its ranks are looked at"
-    assert checklist.find_stall(
-        {0: checklist.facts_of(log("step 19/20 loss 3 (500 ms)\n", 1000.0))}, 1070.0, 10.0, 60.0
-    )
+    assert find_stall({0: checklist.facts_of(log("step 19/20 loss 3 (500 ms)\n", 1000.0))}, 1070.0, 10.0, 60.0)
 
 
 def test_steps_within_a_second_have_a_time_by_clocks_of_whole_seconds() -> None:
