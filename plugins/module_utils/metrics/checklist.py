@@ -26,7 +26,12 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.logs.names import (
     of_ranks,
     ranks_of,
 )
-from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import gaps, is_saved, parse_metrics
+from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress import (
+    gaps,
+    is_last,
+    is_saved,
+    parse_metrics,
+)
 from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.values import seconds_in, time_in
 
 RANKS_NAMED = 8
@@ -84,8 +89,8 @@ class Progress:
 
     @property
     def last(self) -> bool:
-        """Whether no other step is to come, as far as its line tells."""
-        return bool(self.total) and self.step == self.total
+        """Whether no other step is to come."""
+        return is_last(self.step, self.total)
 
 
 @dataclass(frozen=True)

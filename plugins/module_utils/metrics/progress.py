@@ -93,6 +93,11 @@ _SAVED = re.compile(
 )
 
 
+def is_last(step: int, total: int | None) -> bool:
+    """Whether no other step is to come, as far as a line tells. Of a step beyond its total nothing is known."""
+    return bool(total) and step == total
+
+
 def parse_metrics(line: str) -> Metrics | None:
     """Step, loss and rate from one line in the format of a common trainer; None if it has neither step nor loss.
 

@@ -25,7 +25,7 @@ def find_stall(ranks: Mapping[int, RankFacts], now: float, factor: float, floor:
         return None
     median, newest = statistics.median(usual), max(steps.values(), key=lambda progress: (progress.step, progress.at))
     age = now - max(progress.at for progress in steps.values())
-    if newest.last or age < max(floor, factor * median):
+    if all(progress.last for progress in steps.values()) or age < max(floor, factor * median):
         return None
     behind = tuple(rank for rank, progress in sorted(steps.items()) if progress.step < newest.step)
     if not behind and len(steps) < len(ranks):

@@ -30,7 +30,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.slurm.client import
 
 EVENTS = ("started", "first_step", "stalled", "failed", "proven")
 # When a run stands still, as for a wait (watch/pace.py): this many times the usual step, and at least these seconds,
-# without a step; or, where it never showed a step, these seconds without a new line.
+# without a step; or, where it never showed a step or has made the last one, these seconds without a new line.
 STALL_FACTOR, STALL_SECONDS, SILENT_SECONDS = 10.0, 60.0, 300.0
 # A launch is no longer listed this many seconds after it was submitted, whatever was not delivered.
 FORGOTTEN = 90 * 86400.0
@@ -222,7 +222,8 @@ def _standing(run: RunDirectory, launch: LaunchReport, sender: Sender) -> str:
     if stall is not None:
         return stall.sentence
     quiet = now - max([launch.started_at, *(log.modified for log in logs.values())])
-    silent = quiet >= SILENT_SECONDS and not any(log.progress for log in logs.values())
+    missing = any(log.progress and not log.progress.last for log in logs.values())
+    silent = quiet >= SILENT_SECONDS and not missing
     return f"no line in its log for {duration(quiet)}" if silent else ""
 
 

@@ -159,7 +159,10 @@ def test_after_the_last_step_none_is_missing_and_silence_counts_again() -> None:
     assert find_stall(logs, 1070.0, 10.0, 60.0) is None, "it saves its model"
     silence = find_silence(logs, 900.0, 1070.0, 60.0)
     assert silence is not None and silence.step == 20, "its ranks are looked at"
-    assert find_stall({0: checklist.facts_of(log("step 19/20 loss 3 (500 ms)\n", 1000.0))}, 1070.0, 10.0, 60.0)
+    behind = checklist.facts_of(log("step 19/20 loss 3 (500 ms)\n", 1000.0))
+    assert find_stall({0: behind}, 1070.0, 10.0, 60.0)
+    one = find_stall({**logs, 1: behind}, 1070.0, 10.0, 60.0)
+    assert one is not None and one.behind == (1,), "a step of that rank is missing"
 
 
 def test_steps_within_a_second_have_a_time_by_clocks_of_whole_seconds() -> None:

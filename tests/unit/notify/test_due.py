@@ -30,6 +30,7 @@ EVERYTHING = ["started", "first_step", "stalled", "failed", "proven"]
 RUNNING = {"StartTime": str(int(NOW) - 91)}
 ENDED = {**RUNNING, "EndTime": str(int(NOW) - 9)}
 STEPS = "step 10/100 loss 2.5 1.0 s/step\nstep 20/100 loss 2.25 1.0 s/step\n"
+LAST = "step 100/100 loss 2.0 1.0 s/step\n"
 
 
 @pytest.fixture
@@ -123,6 +124,16 @@ def test_a_run_that_is_silent_from_its_start(tmp_path: Path, receiver: Receiver)
     record = queue("RUNNING", StartTime=str(int(NOW) - 400))
     tell(run, record, receiver.url)
     assert receiver.posts[1][2]["text"].startswith("no line in its log for 5 min 20 s")
+
+
+@pytest.mark.parametrize(("quiet", "told"), [(80.0, False), (320.0, True)])
+def test_a_run_that_has_made_its_last_step_saves_its_model_for_a_while(
+    tmp_path: Path, receiver: Receiver, quiet: float, told: bool
+) -> None:
+    run = launch(tmp_path, STEPS + LAST, quiet, started_json=started())
+    tell(run, queue("RUNNING", StartTime=str(int(NOW) - 400)), receiver.url)
+    assert ("stalled" in receiver.events()) == told
+    assert not told or receiver.posts[2][2]["text"].startswith("no line in its log for 5 min 20 s")
 
 
 def test_a_run_at_work_does_not_stand_still_and_a_wait_may_know_better(tmp_path: Path, receiver: Receiver) -> None:
