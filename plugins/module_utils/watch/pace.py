@@ -15,6 +15,7 @@ from ansible_collections.rankzero.slurm.plugins.module_utils.metrics.progress im
     LATE_SECONDS,
     STALL_FACTOR,
     STALL_SECONDS,
+    is_last,
 )
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.event import Event
 from ansible_collections.rankzero.slurm.plugins.module_utils.watch.slowing import Slowing
@@ -76,7 +77,7 @@ class Pace:
             took_one = (now - since) / (step - before)
             self._took = [*self._took, took_one][-KEPT:]
             self._last, self.stepped = (step, now), now
-        self._over = bool(total) and step == total
+        self._over = is_last(step, total)
         first, since = self._first or (step, now)
         done, took = step - first, now - since
         if not total or step >= total or done <= 0 or took < PACE_SECONDS:
@@ -121,13 +122,17 @@ class Pace:
         limit = STALL_SECONDS if self.blamed is not None and self.blamed[0] == since else SILENT_SECONDS
         return f"no line in its log for {duration(now - since)}" if now - since >= limit else ""
 
+    def _since(self, now: float) -> float:
+        """When a silence began: with the newest step where another is due, else with the newest line."""
+        return self.stepped if self.stepped is not None and self.usual is not None else self._grew(now)
+
     def _grew(self, now: float) -> float:
         return max((moment for moment in (self.heard, self.stepped) if moment is not None), default=now)
 
     def news(self, now: float) -> str:
         """The same, but only when a stall begins and each time its length has doubled; else an empty string."""
         text = self.stands(now)
-        since = self.stepped if self.stepped is not None and self.usual is not None else self._grew(now)
+        since = self._since(now)
         if not text or now - since < _due(self._told, since):
             return ""
         self._told = (since, 2 * (now - since))
@@ -190,7 +195,7 @@ class Pace:
         """A look has shown which rank the others wait for: until the log grows, the run stands still. Whether no look
         at this silence has said the same.
         """
-        since, before = self._grew(now), self.blamed
+        since, before = self._since(now), self.blamed
         self.blamed = (since, culprit)
         if _due(self._told, since) == 0.0:
             self._told = (since, 2 * (now - since))

@@ -67,6 +67,17 @@ def test_it_is_news_when_it_begins_and_when_it_has_lasted_twice_as_long() -> Non
     assert [second for second in range(401, 500) if pace.news(float(second))] == [460]
 
 
+def test_lines_after_the_newest_step_do_not_make_the_same_stall_news_again() -> None:
+    pace, told = paced(10, 1.0), []
+    for second in range(11, 400):
+        if second == 30:
+            pace.heard = 30.0
+        if pace.events(float(second), ""):
+            told.append(second)
+            pace.blame(float(second), "rank 3 sleeps")
+    assert told == [70, 130, 250]
+
+
 def test_a_run_without_steps_stands_still_when_its_log_is_silent() -> None:
     pace = Pace()
     pace.begin(0.0)
